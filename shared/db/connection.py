@@ -1,0 +1,79 @@
+"""Database sessions: how every process of the product connects, with its time limits."""
+
+from psycopg import Connection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import ConnectionPool
+
+STATEMENT_SECONDS = 30
+LOCK_SECONDS = 3
+IDLE_IN_TRANSACTION_SECONDS = 15
+
+# A peer that went silent is noticed within 30 s on both sides, so that its locks do not stay.
+_SOCKET = {
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+_POOL_WAIT_SECONDS = 5.0
+
+
+def connect(
+    url: str,
+    *,
+    application_name: str,
+    statement_seconds: int = STATEMENT_SECONDS,
+    lock_seconds: int = LOCK_SECONDS,
+) -> Connection:
+    """Open one session: autocommit, TimeZone UTC, limits on statements, locks, idle transactions.
+
+    ``statement_seconds=0`` means no limit. Raises ``psycopg.OperationalError``.
+    """
+    conninfo = _conninfo(
+        url,
+        application_name=application_name,
+        statement_seconds=statement_seconds,
+        lock_seconds=lock_seconds,
+    )
+    return Connection.connect(conninfo, autocommit=True)
+
+
+def open_pool(url: str, *, application_name: str, size: int) -> ConnectionPool[Connection]:
+    """Open a pool of at most ``size`` such sessions; each is checked when it is handed out.
+
+    It opens even while the database is away; then taking a session raises
+    ``psycopg_pool.PoolTimeout`` after 5 seconds, until the database is back.
+    """
+    return ConnectionPool(
+        _conninfo(
+            url,
+            application_name=application_name,
+            statement_seconds=STATEMENT_SECONDS,
+            lock_seconds=LOCK_SECONDS,
+        ),
+        kwargs={"autocommit": True},
+        min_size=1,
+        max_size=size,
+        timeout=_POOL_WAIT_SECONDS,
+        reconnect_timeout=30.0,
+        check=ConnectionPool.check_connection,
+        name=application_name,
+        open=True,
+    )
+
+
+def _conninfo(url: str, *, application_name: str, statement_seconds: int, lock_seconds: int) -> str:
+    given = conninfo_to_dict(url)
+    settings = {
+        "timezone": "UTC",
+        "statement_timeout": f"{statement_seconds}s",
+        "lock_timeout": f"{lock_seconds}s",
+        "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_SECONDS}s",
+        "client_connection_check_interval": "2s",
+    }
+    options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+    parameters = {**_SOCKET, **given, "application_name": application_name}
+    parameters["options"] = f"{given.get('options') or ''} {options}".strip()
+    return make_conninfo("", **parameters)

@@ -1,0 +1,84 @@
+"""The servers and databases of the tests. Each starts when the first test that needs it runs."""
+
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+from pytest_postgresql import factories
+
+from services.cli.embedded_postgres import PostgresServer
+from shared.db.connection import connect
+from shared.db.migrate import migrate
+from tests.servers.postgres import ROLE, running_postgres
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Process:
+    """What pytest-postgresql asks of a server that runs already."""
+
+    server: PostgresServer
+    host: str = "127.0.0.1"
+    user: str = "postgres"
+    options: str = ""
+    maintenance_dbname: str = "postgres"
+    template_dbname: str | None = None
+
+    @property
+    def port(self):
+        return self.server.port
+
+    @property
+    def password(self):
+        return self.server.password
+
+
+@pytest.fixture(scope="session")
+def postgres_process():
+    """One PostgreSQL server for the session."""
+    with running_postgres() as server:
+        yield _Process(server=server)
+
+
+def _migrate_template(*, host, port, user, dbname, password, autocommit):
+    """Make the database that every test gets a copy of; its tables belong to the product's role."""
+    admin_url = f"postgresql://{user}:{password}@{host}:{port}/{dbname}"
+    with psycopg.connect(admin_url, autocommit=autocommit) as admin:
+        admin.execute(f"GRANT CREATE ON SCHEMA public TO {ROLE}")
+    migrate(f"postgresql://{ROLE}:{password}@{host}:{port}/{dbname}")
+
+
+template = factories.postgresql_noproc(
+    depends_on="postgres_process", dbname="duebook", load=[_migrate_template], load_autocommit=True
+)
+copy_of_template = factories.postgresql("template")
+
+
+@pytest.fixture
+def database_url(postgres_process, copy_of_template):
+    """The URL of a fresh database with every migration, for the product's role."""
+    return postgres_process.server.url(copy_of_template.info.dbname, role=ROLE)
+
+
+@pytest.fixture
+def empty_database_url(postgres_process):
+    """The URL of a database without any table."""
+    with connect(postgres_process.server.url("postgres"), application_name="tests") as admin:
+        admin.execute("CREATE DATABASE empty")
+        admin.execute(f"GRANT ALL ON DATABASE empty TO {ROLE}")
+        admin.execute(f"ALTER DATABASE empty OWNER TO {ROLE}")
+        yield postgres_process.server.url("empty", role=ROLE)
+        admin.execute("DROP DATABASE empty WITH (FORCE)")
+
+
+@pytest.fixture
+def conn(database_url):
+    """A session on the fresh database: it may commit, and open further sessions."""
+    with connect(database_url, application_name="test") as connection:
+        yield connection
+
+
+@pytest.fixture
+def other_conn(database_url):
+    """A second session on the same database, for what two processes do to each other."""
+    with connect(database_url, application_name="other-test") as connection:
+        yield connection
