@@ -1,0 +1,215 @@
+"""Settings of the services: from the environment only, read once, all faults told together.
+
+A key is read from ``NAME``, or from the file that ``NAME_FILE`` names. An empty value is no value.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from environs import EnvValidationError, FileAwareEnv, ValidationError, validate
+
+from shared.errors import Fault, InvalidInput
+
+Service = Literal["api", "scanner", "worker", "cli"]
+Network = IPv4Network | IPv6Network
+
+WORKER_ROLES = ("trigger-worker", "action-worker")
+_LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A text that shows itself to nobody but the caller of ``reveal``."""
+
+    _text: str
+
+    def reveal(self) -> str:
+        """Return the text itself, for the one place that needs it."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "***"
+
+    __str__ = __repr__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the environment says; every limit here has its default in ``read_settings``."""
+
+    database_url: Secret
+    db_pool_size: int
+    amqp_url: Secret | None  # None: PostgreSQL is the transport
+    admin_token: Secret | None  # None only outside the API
+    gateway_url: str | None  # None: notify stores the message and calls nobody
+
+    api_host: str
+    api_port: int
+    health_host: str
+    health_port: int
+    log_format: Literal["json", "console"]
+    log_level: str
+
+    round_seconds: int
+    high_water: int
+    fire_batch: int
+    run_retention_days: int
+
+    worker_roles: tuple[str, ...]
+    worker_threads: int
+    lease_seconds: int
+    renew_seconds: int
+    action_deadline_seconds: int
+    grace_seconds: int
+
+    allowed_networks: tuple[Network, ...]
+    allowed_ports: tuple[int, ...]
+    max_body_bytes: int
+    max_bulk_bytes: int
+
+
+def read_settings(service: Service) -> Settings:
+    """Return the settings of one service from the environment.
+
+    Raises InvalidInput with one fault per key; a fault never repeats the value it is about.
+    """
+    env = _Environment(eager=False, strip_whitespace=True)
+    values = _read(env, service)
+    try:
+        env.seal()
+    except EnvValidationError as error:
+        raise _invalid(_faults_of(error)) from error
+    settings = Settings(**values)
+    if contradictions := list(_contradictions(settings)):
+        raise _invalid(contradictions)
+    return settings
+
+
+class _Environment(FileAwareEnv):
+    """Empty means unset (charts and compose files write empty keys), for files too."""
+
+    def _get_value(self, env_key: str, default: object) -> object:
+        try:
+            value: object = super()._get_value(env_key, default)
+        except ValueError:
+            self._errors[env_key].append(f"the file that {env_key}_FILE names cannot be read")
+            return default
+        return default if value == "" else value
+
+
+def _read(env: FileAwareEnv, service: Service) -> dict[str, Any]:
+    database_url = env.str("DATABASE_URL", validate=_begins_with("postgresql", "postgres"))
+    amqp_url = env.str("AMQP_URL", None, validate=_begins_with("amqp", "amqps"))
+    admin_token = env.str("ADMIN_TOKEN") if service == "api" else env.str("ADMIN_TOKEN", None)
+    return {
+        "database_url": _secret(database_url),
+        "db_pool_size": env.int("DB_POOL_SIZE", 4, validate=_between(1, 100)),
+        "amqp_url": _secret(amqp_url),
+        "admin_token": _secret(admin_token),
+        "gateway_url": env.str("GATEWAY_URL", None, validate=_begins_with("http", "https")),
+        "api_host": env.str("API_HOST", "127.0.0.1"),
+        "api_port": env.int("API_PORT", 8000, validate=_between(1, 65535)),
+        "health_host": env.str("HEALTH_HOST", "127.0.0.1"),
+        "health_port": env.int("HEALTH_PORT", 8080, validate=_between(1, 65535)),
+        "log_format": env.str("LOG_FORMAT", "json", validate=validate.OneOf(["json", "console"])),
+        "log_level": env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(_LOG_LEVELS)),
+        "round_seconds": env.int("ROUND_SECONDS", 60, validate=_between(1, 3600)),
+        "high_water": env.int("HIGH_WATER", 10_000, validate=_between(1, 10_000_000)),
+        "fire_batch": env.int("FIRE_BATCH", 20, validate=_between(1, 500)),
+        "run_retention_days": env.int("RUN_RETENTION_DAYS", 90, validate=_between(1, 36_500)),
+        **_read_worker(env),
+        **_read_limits(env),
+    }
+
+
+def _read_worker(env: FileAwareEnv) -> dict[str, Any]:
+    roles = env.list("WORKER_ROLES", list(WORKER_ROLES), validate=_are_roles)
+    return {
+        "worker_roles": tuple(roles or ()),
+        "worker_threads": env.int("WORKER_THREADS", 16, validate=_between(1, 256)),
+        "lease_seconds": env.int("LEASE_SECONDS", 300, validate=_between(1, 86_400)),
+        "renew_seconds": env.int("RENEW_SECONDS", 30, validate=_between(1, 86_400)),
+        "action_deadline_seconds": env.int(
+            "ACTION_DEADLINE_SECONDS", 20, validate=_between(1, 3600)
+        ),
+        "grace_seconds": env.int("GRACE_SECONDS", 45, validate=_between(1, 86_400)),
+    }
+
+
+def _read_limits(env: FileAwareEnv) -> dict[str, Any]:
+    networks = env.list("ALLOWED_NETWORKS", [], subcast=_read_network)
+    ports = env.list("ALLOWED_PORTS", [80, 443], subcast=int, validate=_are_ports)
+    return {
+        "allowed_networks": tuple(networks or ()),
+        "allowed_ports": tuple(ports or ()),
+        "max_body_bytes": env.int("MAX_BODY_BYTES", 2**20, validate=_between(1, 2**30)),
+        "max_bulk_bytes": env.int("MAX_BULK_BYTES", 2**24, validate=_between(1, 2**30)),
+    }
+
+
+def _between(low: int, high: int) -> validate.Range:
+    return validate.Range(min=low, max=high)
+
+
+def _secret(text: str | None) -> Secret | None:
+    return None if text is None else Secret(text)
+
+
+def _begins_with(*schemes: str) -> Callable[[str], None]:
+    def check(text: str) -> None:
+        try:
+            parts = urlsplit(text)
+        except ValueError:
+            parts = urlsplit("")
+        if parts.scheme not in schemes or not parts.netloc:
+            raise ValidationError(f"Must be a URL that begins with {schemes[0]}://.")
+
+    return check
+
+
+def _are_roles(roles: list[str]) -> None:
+    if not roles or not set(roles) <= set(WORKER_ROLES):
+        raise ValidationError(f"Must be one or more of: {', '.join(WORKER_ROLES)}.")
+
+
+def _are_ports(ports: list[int]) -> None:
+    if not all(1 <= port <= 65535 for port in ports):
+        raise ValidationError("Must be ports from 1 to 65535.")
+
+
+def _read_network(text: str) -> Network:
+    try:
+        return ip_network(text.strip())
+    except ValueError as error:
+        raise ValidationError("Must be networks such as 10.1.0.0/16.") from error
+
+
+def _contradictions(settings: Settings) -> Iterator[Fault]:
+    """Yield the settings with which a worker could not keep what its lease promises."""
+    deadline = settings.action_deadline_seconds
+    if settings.lease_seconds <= deadline + 5:
+        yield _fault("LEASE_SECONDS", "Must be more than ACTION_DEADLINE_SECONDS + 5.")
+    if settings.renew_seconds * 3 > settings.lease_seconds:
+        yield _fault("RENEW_SECONDS", "Must be at most a third of LEASE_SECONDS.")
+    if settings.grace_seconds < deadline + 15:
+        yield _fault("GRACE_SECONDS", "Must be at least ACTION_DEADLINE_SECONDS + 15.")
+
+
+def _faults_of(error: EnvValidationError) -> Iterator[Fault]:
+    assert isinstance(error.error_messages, Mapping)  # a deferred reader tells them by key
+    for name, messages in error.error_messages.items():
+        for message in messages:
+            yield _fault(name, str(message))
+
+
+def _fault(name: str, message: str) -> Fault:
+    return Fault(code="setting_invalid", pointer=f"/{name}", message=f"{name}: {message}")
+
+
+def _invalid(faults: Iterator[Fault] | list[Fault]) -> InvalidInput:
+    found = tuple(faults)
+    lines = "\n".join(f"  {fault.message}" for fault in found)
+    return InvalidInput(f"settings are not valid:\n{lines}", code="settings_invalid", faults=found)

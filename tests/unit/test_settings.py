@@ -1,0 +1,133 @@
+from ipaddress import ip_network
+
+import pytest
+
+from shared.errors import InvalidInput
+from shared.settings import Secret, read_settings
+
+_KEYS = ("DATABASE_URL", "AMQP_URL", "ADMIN_TOKEN", "GATEWAY_URL", "LEASE_SECONDS", "RENEW_SECONDS")
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    for key in _KEYS:
+        monkeypatch.delenv(key, raising=False)
+    monkeypatch.setenv("DATABASE_URL", "postgresql://duebook:pa55@db/duebook")
+
+
+def _pointers(service="worker"):
+    with pytest.raises(InvalidInput) as caught:
+        read_settings(service)
+    return {fault.pointer for fault in caught.value.faults}
+
+
+def test_only_the_database_is_needed_outside_the_api():
+    settings = read_settings("worker")
+
+    assert settings.database_url.reveal() == "postgresql://duebook:pa55@db/duebook"
+    assert settings.amqp_url is None
+    assert settings.worker_roles == ("trigger-worker", "action-worker")
+
+
+def test_the_api_needs_an_admin_token(monkeypatch):
+    assert _pointers("api") == {"/ADMIN_TOKEN"}
+
+    monkeypatch.setenv("ADMIN_TOKEN", "root")
+    assert read_settings("api").admin_token == Secret("root")
+
+
+def test_all_faults_are_told_at_once(monkeypatch, tmp_path):
+    monkeypatch.setenv("DATABASE_URL", "mysql://db")
+    monkeypatch.setenv("AMQP_URL_FILE", str(tmp_path / "absent"))
+    monkeypatch.setenv("WORKER_THREADS", "0")
+    monkeypatch.setenv("FIRE_BATCH", "many")
+    monkeypatch.setenv("WORKER_ROLES", "trigger-worker,cook")
+    monkeypatch.setenv("ALLOWED_NETWORKS", "10.0.0.0/8,10.0.0.1/8")
+    monkeypatch.setenv("ALLOWED_PORTS", "443,70000")
+    monkeypatch.setenv("LOG_FORMAT", "xml")
+    monkeypatch.setenv("GATEWAY_URL", "ftp://gateway")
+
+    assert _pointers() == {
+        "/DATABASE_URL",
+        "/AMQP_URL",
+        "/WORKER_THREADS",
+        "/FIRE_BATCH",
+        "/WORKER_ROLES",
+        "/ALLOWED_NETWORKS",
+        "/ALLOWED_PORTS",
+        "/LOG_FORMAT",
+        "/GATEWAY_URL",
+    }
+
+
+@pytest.mark.parametrize(
+    ("lease", "renew", "deadline", "grace", "wrong"),
+    [
+        (300, 30, 20, 45, set()),
+        (25, 5, 20, 45, {"/LEASE_SECONDS"}),
+        (26, 5, 20, 45, set()),
+        (300, 101, 20, 45, {"/RENEW_SECONDS"}),
+        (300, 100, 20, 45, set()),
+        (300, 30, 20, 34, {"/GRACE_SECONDS"}),
+        (300, 30, 20, 35, set()),
+        (20, 10, 20, 20, {"/LEASE_SECONDS", "/RENEW_SECONDS", "/GRACE_SECONDS"}),
+    ],
+)
+def test_limits_that_break_the_lease_are_refused(monkeypatch, lease, renew, deadline, grace, wrong):
+    monkeypatch.setenv("LEASE_SECONDS", str(lease))
+    monkeypatch.setenv("RENEW_SECONDS", str(renew))
+    monkeypatch.setenv("ACTION_DEADLINE_SECONDS", str(deadline))
+    monkeypatch.setenv("GRACE_SECONDS", str(grace))
+
+    if wrong:
+        assert _pointers() == wrong
+    else:
+        assert read_settings("worker").lease_seconds == lease
+
+
+def test_an_empty_value_is_no_value(monkeypatch):
+    monkeypatch.setenv("AMQP_URL", "")
+    monkeypatch.setenv("WORKER_THREADS", "")
+    monkeypatch.setenv("WORKER_ROLES", "")
+
+    settings = read_settings("worker")
+
+    assert settings.amqp_url is None
+    assert settings.worker_threads == 16
+    assert len(settings.worker_roles) == 2
+
+
+def test_a_secret_can_come_from_a_file(monkeypatch, tmp_path):
+    (tmp_path / "url").write_text("amqps://u:p@broker/v\n")
+    monkeypatch.setenv("AMQP_URL_FILE", str(tmp_path / "url"))
+
+    assert read_settings("worker").amqp_url == Secret("amqps://u:p@broker/v")
+
+
+def test_secrets_show_in_no_text_about_them(monkeypatch):
+    monkeypatch.setenv("AMQP_URL", "amqp://u:hunter2@broker")
+    monkeypatch.setenv("ADMIN_TOKEN", "hunter2")
+
+    settings = read_settings("api")
+
+    assert "hunter2" not in f"{settings!r} {settings.amqp_url} {settings.amqp_url!r}"
+    assert "pa55" not in repr(settings)
+
+
+def test_a_refused_secret_is_not_repeated(monkeypatch):
+    monkeypatch.setenv("DATABASE_URL", "hunter2")
+
+    with pytest.raises(InvalidInput) as caught:
+        read_settings("worker")
+
+    assert "hunter2" not in caught.value.message
+
+
+def test_networks_and_ports_are_read_as_values(monkeypatch):
+    monkeypatch.setenv("ALLOWED_NETWORKS", "10.1.0.0/16, fd00::/8")
+    monkeypatch.setenv("ALLOWED_PORTS", "80,8443")
+
+    settings = read_settings("worker")
+
+    assert settings.allowed_networks == (ip_network("10.1.0.0/16"), ip_network("fd00::/8"))
+    assert settings.allowed_ports == (80, 8443)
