@@ -1,16 +1,251 @@
-"""Column types of a table: which cells are valid, and how cells compare."""
+"""Column types of a table: which cells are valid, and the forms in which they travel.
 
+Records keep their cells by column id, people and HTTP name the columns: this is where one becomes
+the other. How cells compare is in ``conditions``.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
+
+from shared.domain.faults import child, cut
+from shared.domain.strict_json import MAX_DEPTH, Json
+from shared.errors import Fault, InvalidInput
 
 ColumnType = Literal["text", "number", "checkbox", "select", "date", "datetime", "json"]
+COLUMN_TYPES: tuple[ColumnType, ...] = get_args(ColumnType)
+
+MAX_COLUMNS = 200
+MAX_NAME = 200
+MAX_OPTIONS = 500
+MAX_CELL_TEXT = 10_000
+MAX_CELL_JSON = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of a table; ``id`` keys the cells of a record and is never given twice in a table."""
+    """A column of a table; ``id`` keys its cells and is never given twice in a table.
+
+    ``options`` are the texts a select column takes; no other type has any.
+    """
 
     id: str
     name: str
     type: ColumnType
     options: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the stored form: ``{id, name, type, options?}``."""
+        stored: dict[str, Json] = {"id": self.id, "name": self.name, "type": self.type}
+        if self.options:
+            stored["options"] = list(self.options)
+        return stored
+
+
+def column_from_json(stored: Mapping[str, Any]) -> Column:
+    """Return the column whose ``to_json`` is ``stored``."""
+    return Column(
+        id=stored["id"],
+        name=stored["name"],
+        type=stored["type"],
+        options=tuple(stored.get("options", ())),
+    )
+
+
+def read_columns(
+    raw: object, *, existing: tuple[Column, ...] = (), made: int
+) -> tuple[tuple[Column, ...], int]:
+    """Return the columns that an author wrote, and how many ids the table has given by now.
+
+    ``raw`` is a list of ``{id?, name, type, options?}``. An entry with an id is that column of
+    ``existing``; one without is the column of its name, or a new one. ``made`` is the number of ids
+    given before. Raises InvalidInput: ``columns_invalid``, ``column_invalid``,
+    ``column_duplicate``, ``column_unknown``.
+    """
+    if not isinstance(raw, list) or len(raw) > MAX_COLUMNS:
+        message = f"columns must be a list of at most {MAX_COLUMNS} columns"
+        raise InvalidInput.of([Fault(code="columns_invalid", pointer="", message=message)])
+    faults = [fault for index, entry in enumerate(raw) for fault in _entry_faults(index, entry)]
+    if not faults:
+        faults = _list_faults(raw, {column.id for column in existing})
+    if faults:
+        raise InvalidInput.of(faults)
+    named = {entry["id"] for entry in raw if "id" in entry}
+    by_name = {column.name: column.id for column in existing if column.id not in named}
+    columns = []
+    for entry in raw:
+        column_id = entry.get("id") or by_name.get(entry["name"])
+        if column_id is None:
+            made += 1
+            column_id = f"c{made}"
+        columns.append(column_from_json({**entry, "id": column_id}))
+    return tuple(columns), made
+
+
+def _entry_faults(index: int, entry: object) -> list[Fault]:
+    pointer = child("", index)
+    if not isinstance(entry, dict):
+        return [_fault("column_invalid", pointer, "a column must be an object")]
+    faults = [
+        _fault("column_invalid", child(pointer, key), f"unknown key '{cut(key)}' in a column")
+        for key in entry
+        if key not in ("id", "name", "type", "options")
+    ]
+    if "id" in entry and not isinstance(entry["id"], str):
+        faults.append(_fault("column_invalid", child(pointer, "id"), "a column id must be a text"))
+    if message := _name_fault(entry.get("name")):
+        faults.append(_fault("column_invalid", child(pointer, "name"), message))
+    if entry.get("type") not in COLUMN_TYPES:
+        message = f"a column type must be one of: {', '.join(COLUMN_TYPES)}"
+        faults.append(_fault("column_invalid", child(pointer, "type"), message))
+    elif message := _options_fault(entry):
+        faults.append(_fault("column_invalid", child(pointer, "options"), message))
+    return faults
+
+
+def _name_fault(name: object) -> str | None:
+    if not isinstance(name, str) or not name.strip() or len(name) > MAX_NAME:
+        return f"a column name must be a text of 1 to {MAX_NAME} characters"
+    if "}" in name:
+        return "a column name must not contain '}', which ends it in a ${row.<column>} token"
+    return None
+
+
+def _options_fault(entry: Mapping[str, Any]) -> str | None:
+    if entry["type"] != "select":
+        return "only a select column has options" if "options" in entry else None
+    options = entry.get("options")
+    if not isinstance(options, list) or not 1 <= len(options) <= MAX_OPTIONS:
+        return f"a select column must have a list of 1 to {MAX_OPTIONS} options"
+    if not all(isinstance(option, str) and 1 <= len(option) <= MAX_NAME for option in options):
+        return f"an option must be a text of 1 to {MAX_NAME} characters"
+    if len(set(options)) != len(options):
+        return "an option must not stand twice"
+    return None
+
+
+def _list_faults(raw: list[dict[str, Any]], known: set[str]) -> list[Fault]:
+    faults = []
+    names: set[str] = set()
+    ids: set[str] = set()
+    for index, entry in enumerate(raw):
+        name, column_id = entry["name"], entry.get("id")
+        pointer = child("", index)
+        if name in names:
+            message = f"the column name '{name}' stands twice"
+            faults.append(_fault("column_duplicate", child(pointer, "name"), message))
+        if column_id in ids:
+            message = f"the column id '{column_id}' stands twice"
+            faults.append(_fault("column_duplicate", child(pointer, "id"), message))
+        elif column_id is not None and column_id not in known:
+            message = f"the table has no column with the id '{cut(column_id)}'"
+            faults.append(_fault("column_unknown", child(pointer, "id"), message))
+        names.add(name)
+        if column_id is not None:
+            ids.add(column_id)
+    return faults
+
+
+def _fault(code: str, pointer: str, message: str) -> Fault:
+    return Fault(code=code, pointer=pointer, message=message)
+
+
+def cell_fault(column: Column, value: object) -> str | None:
+    """Return what is wrong with ``value`` as a cell of the column, or None.
+
+    Null is a cell of every column. Date cells are any text: one that does not parse is kept as it
+    was written, and never comes due (spec 4 §3).
+    """
+    return None if value is None else _CELL_FAULTS[column.type](column, value)
+
+
+def _text_fault(column: Column, value: object) -> str | None:
+    if isinstance(value, str) and len(value) <= MAX_CELL_TEXT and "\x00" not in value:
+        return None
+    return f"column '{column.name}' takes a text of at most {MAX_CELL_TEXT} characters"
+
+
+def _number_fault(column: Column, value: object) -> str | None:
+    if _is_number(value):
+        return None
+    return f"column '{column.name}' takes a number"
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)  # of an integer: as a float
+    except OverflowError:
+        return False
+
+
+def _checkbox_fault(column: Column, value: object) -> str | None:
+    return None if isinstance(value, bool) else f"column '{column.name}' takes true or false"
+
+
+def _select_fault(column: Column, value: object) -> str | None:
+    if isinstance(value, str) and value in column.options:
+        return None
+    return f"column '{column.name}' takes one of its options"
+
+
+def _json_fault(column: Column, value: object) -> str | None:
+    if not _is_shallow(value, MAX_DEPTH):
+        return f"column '{column.name}' takes JSON of at most {MAX_DEPTH} levels"
+    if len(json.dumps(value, ensure_ascii=False)) > MAX_CELL_JSON:
+        return f"column '{column.name}' takes JSON of at most {MAX_CELL_JSON} characters"
+    return None
+
+
+def _is_shallow(value: object, levels: int) -> bool:
+    match value:
+        case dict():
+            return levels > 0 and all(_is_shallow(item, levels - 1) for item in value.values())
+        case list():
+            return levels > 0 and all(_is_shallow(item, levels - 1) for item in value)
+        case _:
+            return True
+
+
+_CELL_FAULTS: Mapping[ColumnType, Callable[[Column, object], str | None]] = {
+    "text": _text_fault,
+    "number": _number_fault,
+    "checkbox": _checkbox_fault,
+    "select": _select_fault,
+    "date": _text_fault,
+    "datetime": _text_fault,
+    "json": _json_fault,
+}
+
+
+def read_cells(raw: object, columns: tuple[Column, ...], pointer: str = "") -> dict[str, Json]:
+    """Return the cells of ``raw``, an object by column name, by column id; absent ones stay so.
+
+    Raises InvalidInput: ``cells_invalid``, ``column_unknown``, ``cell_invalid``.
+    """
+    if not isinstance(raw, dict):
+        message = "cells must be an object by column name"
+        raise InvalidInput.of([_fault("cells_invalid", pointer, message)])
+    by_name = {column.name: column for column in columns}
+    cells: dict[str, Json] = {}
+    faults: list[Fault] = []
+    for name, value in raw.items():
+        column = by_name.get(name)
+        if column is None:
+            message = f"the table has no column '{cut(name)}'"
+            faults.append(_fault("column_unknown", child(pointer, name), message))
+        elif problem := cell_fault(column, value):
+            faults.append(_fault("cell_invalid", child(pointer, name), problem))
+        else:
+            cells[column.id] = value
+    if faults:
+        raise InvalidInput.of(faults)
+    return cells
+
+
+def cells_by_name(data: Mapping[str, Json], columns: tuple[Column, ...]) -> dict[str, Json]:
+    """Return the cells of a record by column name, in the table's order; a missing cell is None."""
+    return {column.name: data.get(column.id) for column in columns}

@@ -1,0 +1,50 @@
+"""Where a fault lies: JSON pointers, faults in document order, quoted input."""
+
+from collections.abc import Iterable, Iterator
+
+from shared.errors import Fault
+
+
+def child(pointer: str, key: str | int) -> str:
+    """Return the pointer to the member ``key`` of what ``pointer`` names (RFC 6901)."""
+    return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+
+
+def under(pointer: str, faults: Iterable[Fault]) -> list[Fault]:
+    """Return the faults of a part as faults of the whole, in which ``pointer`` names the part."""
+    return [
+        Fault(code=fault.code, pointer=pointer + fault.pointer, message=fault.message)
+        for fault in faults
+    ]
+
+
+def cut(text: str, limit: int = 200) -> str:
+    """Return ``text`` for a message: what a client sent can be as long as a body."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def in_document_order(raw: object, faults: Iterable[Fault]) -> list[Fault]:
+    """Return the faults as a reader of the parsed document ``raw`` meets their places.
+
+    A part comes before its members, a missing member after those that are there; faults of one
+    place keep their order.
+    """
+    return sorted(faults, key=lambda fault: tuple(_places(raw, fault.pointer)))
+
+
+def _places(raw: object, pointer: str) -> Iterator[int]:
+    value = raw
+    for part in pointer.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        match value:
+            case dict() if key in value:
+                yield list(value).index(key)
+                value = value[key]
+            case list() if key.isascii() and key.isdigit() and int(key) < len(value):
+                yield int(key)
+                value = value[int(key)]
+            case dict() | list():
+                yield len(value)
+                return
+            case _:
+                return
