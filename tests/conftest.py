@@ -1,6 +1,7 @@
 """The servers and databases of the tests. Each starts when the first test that needs it runs."""
 
 from dataclasses import dataclass
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -10,6 +11,7 @@ from services.cli.embedded_postgres import PostgresServer
 from shared.db.connection import connect
 from shared.db.migrate import migrate
 from tests.servers.postgres import ROLE, running_postgres
+from tests.servers.rabbitmq import given_broker, running_node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,3 +84,33 @@ def other_conn(database_url):
     """A second session on the same database, for what two processes do to each other."""
     with connect(database_url, application_name="other-test") as connection:
         yield connection
+
+
+@pytest.fixture(scope="session")
+def rabbit_node():
+    """A broker of our own for the session; tests may ``stop``, ``kill`` and ``start`` it."""
+    with running_node() as node:
+        yield node
+
+
+@pytest.fixture(scope="session")
+def rabbit_broker(request):
+    """The broker of the session: the one that AMQP_URL names, else our own."""
+    return given_broker() or request.getfixturevalue("rabbit_node").broker
+
+
+@pytest.fixture
+def rabbit_url(rabbit_broker):
+    """The AMQP URL of a fresh virtual host."""
+    name = f"test-{uuid4().hex}"
+    yield rabbit_broker.create_vhost(name)
+    rabbit_broker.delete_vhost(name)
+
+
+@pytest.fixture
+def restartable_rabbit(rabbit_node):
+    """A node and the AMQP URL of a fresh virtual host in it, for tests that restart the broker."""
+    name = f"test-{uuid4().hex}"
+    yield rabbit_node, rabbit_node.broker.create_vhost(name)
+    rabbit_node.start()
+    rabbit_node.broker.delete_vhost(name)

@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-# Holds a pipe from the parent. When the parent is gone, for whatever reason, the pipe ends and
-# the child is ended too. Plain sh, since not every system can tie a child to its parent.
-_GUARD = (
-    'cat >/dev/null; kill -s "$1" -- "$2" 2>/dev/null; [ -z "$3" ] || { sleep 1; rm -rf "$3"; }'
-)
+# Holds a pipe from the parent. When the parent is gone, for whatever reason, the pipe ends, and so
+# does the child. Plain sh, since not every system can tie a child to its parent.
+_GUARD = """
+cat >/dev/null
+kill -s "$1" "$2" && sleep 5
+kill -s KILL -- "-$2"
+[ -z "$3" ] || rm -rf "$3"
+"""
 
 
 class Child:
@@ -42,20 +45,14 @@ class Child:
             start_new_session=True,
             **(run_as or {}),
         )
+        signal_name = stop_signal.name.removeprefix("SIG")
         self._guard = subprocess.Popen(
-            ["sh", "-c", _GUARD, "guard", *self._guard_arguments(temporary_folder)],
+            ["sh", "-c", _GUARD, "guard", signal_name, str(self.pid), str(temporary_folder or "")],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-
-    def _guard_arguments(self, temporary_folder: Path | None) -> list[str]:
-        name = self._stop_signal.name.removeprefix("SIG")
-        # A killed process group takes the grandchildren with it; any other signal is for the
-        # process alone, which knows how to end its own children.
-        target = -self.pid if self._stop_signal == signal.SIGKILL else self.pid
-        return [name, str(target), str(temporary_folder or "")]
 
     @property
     def pid(self) -> int:
@@ -66,22 +63,24 @@ class Child:
         """Return its exit status, or None while it runs."""
         return self._process.poll()
 
-    def stop(self, *, seconds: float = 10.0) -> int:
-        """End it with its stop signal, hard after ``seconds``; return its exit status."""
-        if self._process.poll() is None:
-            self._signal(self._stop_signal)
+    def wait(self, *, seconds: float) -> int | None:
+        """Return its exit status, or None if it still runs after ``seconds``."""
         try:
-            self._process.wait(seconds)
+            return self._process.wait(seconds)
         except subprocess.TimeoutExpired:
-            self._signal(signal.SIGKILL)
-        status = self._process.wait()
+            return None
+
+    def stop(self, *, seconds: float = 10.0) -> int:
+        """Ask it to end, end it hard after ``seconds``; return its exit status."""
+        if self.poll() is None:
+            self._process.send_signal(self._stop_signal)
+        self.wait(seconds=seconds)
+        return self.kill()
+
+    def kill(self) -> int:
+        """End it, and what it started, at once; return its exit status."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
         self._guard.kill()
         self._guard.communicate()
-        return status
-
-    def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            if number == signal.SIGKILL:
-                os.killpg(self.pid, number)
-            else:
-                self._process.send_signal(number)
+        return self._process.wait()

@@ -181,8 +181,8 @@ def _initdb(home: Path, binaries: Path, password_file: Path, *, temporary: bool)
             output=log,
             run_as=_run_as(home),
         )
-        wait_until(lambda: child.poll() is not None, seconds=_START_SECONDS)
-        if child.stop() != 0:
+        child.wait(seconds=_START_SECONDS)
+        if child.kill() != 0:
             shutil.rmtree(home / "data")
             raise Unavailable(f"PostgreSQL's initdb failed:\n{_tail(home / 'log')}")
 

@@ -1,0 +1,23 @@
+"""Where the servers of a test session keep their files."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_MEMORY = Path("/dev/shm")
+_ROOM = 1_000_000_000
+
+
+@contextmanager
+def temporary_folder(purpose: str) -> Iterator[Path]:
+    """Make a folder in memory, or on disk when memory is short; other users may pass through."""
+    roomy = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM
+    name = tempfile.mkdtemp(prefix=f"duebook-{purpose}-", dir=_MEMORY if roomy else None)
+    folder = Path(name)
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
