@@ -1,0 +1,56 @@
+"""Every counter, gauge and histogram of the product, declared in one place.
+
+A process counts only what it does itself; names and labels are public, as dashboards use them.
+"""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+# Seconds. The fine end shows an idle system at work, the coarse end an outage.
+_LATENESS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
+_DURATION = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30)
+
+TICKS = Counter("duebook_ticks", "Rounds of the scanner that came to their end.")
+TICK_FAILURES = Counter(
+    "duebook_tick_failures", "Parts of a round that failed; the round went on.", ["part"]
+)
+TABLES_SCANNED = Counter("duebook_tables_scanned", "Tables whose triggers were evaluated.")
+RUNS_CREATED = Counter("duebook_runs_created", "Runs written, by schedule or event kind.", ["kind"])
+RUNS_REQUEUED = Counter(
+    "duebook_runs_requeued", "Runs announced again, or taken back from a lost worker."
+)
+ANNOUNCEMENTS = Counter("duebook_announcements", "References confirmed by the broker.")
+ANNOUNCEMENTS_REFUSED = Counter(
+    "duebook_announcements_refused", "References that the broker did not confirm."
+)
+
+CLAIMS_REFUSED = Counter(
+    "duebook_claims_refused", "References whose row was taken, not due or gone: harmless."
+)
+MESSAGES_UNREADABLE = Counter(
+    "duebook_dead_lettered", "Messages that could not be read, sent to the dead-letter queue."
+)
+RUN_OUTCOMES = Counter(
+    "duebook_run_outcomes", "Executions by how they ended: done, failed, postponed.", ["status"]
+)
+ACTION_OUTCOMES = Counter("duebook_action_outcomes", "Actions executed.", ["type", "ok"])
+WORKER_LOSSES = Counter("duebook_worker_losses", "Runs whose worker died or fell silent.")
+LEASES_LOST = Counter("duebook_leases_lost", "Runs that somebody else took from this worker.")
+LATENESS_SECONDS = Histogram(
+    "duebook_lateness_seconds", "From due to the start of the execution.", buckets=_LATENESS
+)
+ACTION_SECONDS = Histogram(
+    "duebook_action_seconds", "Duration of one action.", ["type"], buckets=_DURATION
+)
+
+SCAN_LAG_SECONDS = Gauge("duebook_scan_lag_seconds", "Age of the oldest scan of a table.")
+OLDEST_DUE_SECONDS = Gauge("duebook_oldest_due_seconds", "Age of the oldest run due and waiting.")
+UNFINISHED_RUNS = Gauge("duebook_unfinished_runs", "Runs by status.", ["status"])
+STUCK_RUNS = Gauge("duebook_stuck_runs", "Runs failed, or running without a sign of life.")
+QUEUE_DEPTH = Gauge("duebook_queue_depth", "Messages in a broker's queue.", ["queue"])
+
+REQUEST_SECONDS = Histogram(
+    "duebook_request_seconds",
+    "Requests answered by the API.",
+    ["method", "route", "status"],
+    buckets=_DURATION,
+)
