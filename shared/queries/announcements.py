@@ -1,0 +1,166 @@
+"""Which pending work is due, and its announcement: a row is offered until somebody claims it.
+
+Whoever makes a row for immediate sending makes it announced; every other row, and one whose
+announcement was lost, is found here by its age.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg.rows import class_row
+
+from shared.domain.work import Announced, Reference
+
+# Two ways to select what is due, each as a list ``due``; a claim without a broker uses them too.
+OLDEST_DUE = """
+WITH due AS MATERIALIZED (
+    SELECT id, announce_at, worker_losses
+    FROM trigger_run
+    WHERE status = 'pending' AND announce_at <= (SELECT clock_timestamp())
+    ORDER BY announce_at, id
+    LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
+)
+"""
+
+# One batch looks at up to 1000 tenants in circular order and takes their oldest rows in turn. The
+# inner limit bounds the work when many tenants have much, so the batch may come back short.
+FAIREST_DUE = """
+WITH circle AS (
+    (SELECT 0 AS lap, id FROM tenant WHERE id > %(after)s ORDER BY id LIMIT 1000)
+    UNION ALL
+    (SELECT 1 AS lap, id FROM tenant WHERE id <= %(after)s ORDER BY id LIMIT 1000)
+    ORDER BY lap, id
+    LIMIT 1000
+), waiting AS MATERIALIZED (
+    SELECT circle.id, %(limit)s::bigint * 10 / count(*) OVER () + 1 AS share
+    FROM circle
+    WHERE EXISTS (
+        SELECT
+        FROM trigger_run AS run
+        WHERE run.tenant_id = circle.id
+            AND run.status = 'pending'
+            AND run.announce_at <= (SELECT clock_timestamp())
+    )
+), candidates AS MATERIALIZED (
+    SELECT turns.id
+    FROM waiting
+    CROSS JOIN LATERAL (
+        SELECT
+            run.id,
+            run.announce_at,
+            row_number() OVER (ORDER BY run.announce_at, run.id) AS turn
+        FROM trigger_run AS run
+        WHERE run.tenant_id = waiting.id
+            AND run.status = 'pending'
+            AND run.announce_at <= (SELECT clock_timestamp())
+        ORDER BY run.announce_at, run.id
+        LIMIT least(waiting.share, %(limit)s)
+    ) AS turns
+    ORDER BY turns.turn, turns.announce_at, turns.id
+    LIMIT %(limit)s
+), due AS MATERIALIZED (
+    SELECT run.id, run.announce_at, run.worker_losses
+    FROM trigger_run AS run
+    JOIN candidates ON candidates.id = run.id
+    WHERE run.status = 'pending' AND run.announce_at <= clock_timestamp()
+    ORDER BY run.id
+    FOR UPDATE OF run SKIP LOCKED
+)
+"""
+
+_ANNOUNCE = """
+UPDATE trigger_run AS run
+SET announcements = run.announcements + 1,
+    announce_at = clock_timestamp()
+        + least(interval '60 s' * 2 ^ least(run.announcements, 4), interval '10 min')
+FROM due
+WHERE run.id = due.id
+RETURNING run.id, run.lease_token AS token, run.urgent, run.worker_losses, run.announcements
+"""
+
+_ANNOUNCE_BATCH = OLDEST_DUE + _ANNOUNCE
+
+
+def announce_batch(conn: Connection, *, limit: int) -> list[Announced]:
+    """pending -> pending: mark up to ``limit`` due runs announced, the oldest; the token stays.
+
+    As many as ``limit`` mean a backlog: take the next batch fairly. After a fair batch that came
+    back short, come back here; when this one is short, all that was due has been taken.
+    """
+    with conn.cursor(row_factory=class_row(Announced)) as cursor:
+        return cursor.execute(_ANNOUNCE_BATCH, {"limit": limit}).fetchall()
+
+
+_ANNOUNCE_BATCH_FAIRLY = FAIREST_DUE + _ANNOUNCE
+
+
+def announce_batch_fairly(conn: Connection, *, limit: int, after: UUID) -> list[Announced]:
+    """pending -> pending: as ``announce_batch``, the oldest of each tenant in turn.
+
+    Up to 1000 tenants behind ``after`` in circular order are looked at: give a random one. A short
+    batch does not mean that nothing more is due.
+    """
+    with conn.cursor(row_factory=class_row(Announced)) as cursor:
+        parameters = {"limit": limit, "after": after}
+        return cursor.execute(_ANNOUNCE_BATCH_FAIRLY, parameters).fetchall()
+
+
+_UNANNOUNCE = """
+WITH unsent AS MATERIALIZED (
+    SELECT run.id
+    FROM unnest(%(ids)s::bigint[], %(tokens)s::uuid[]) AS reference (id, token)
+    JOIN trigger_run AS run ON run.id = reference.id
+    WHERE run.status = 'pending' AND run.lease_token = reference.token AND run.announcements > 0
+    ORDER BY run.id
+    FOR UPDATE OF run
+)
+UPDATE trigger_run AS run
+SET announcements = run.announcements - 1, announce_at = clock_timestamp()
+FROM unsent
+WHERE run.id = unsent.id
+RETURNING run.id
+"""
+
+
+def unannounce(conn: Connection, references: Sequence[Reference | Announced]) -> list[int]:
+    """pending -> pending: take announcements back that were not confirmed; return the ids."""
+    parameters = {
+        "ids": [reference.id for reference in references],
+        "tokens": [reference.token for reference in references],
+    }
+    return [id for (id,) in conn.execute(_UNANNOUNCE, parameters)]
+
+
+_NEXT_ANNOUNCEMENT_AT = """
+SELECT announce_at
+FROM trigger_run
+WHERE status = 'pending'
+ORDER BY announce_at
+LIMIT 1
+"""
+
+
+def next_announcement_at(conn: Connection) -> datetime | None:
+    """Return when the next pending run wants to be offered, None when none waits."""
+    row = conn.execute(_NEXT_ANNOUNCEMENT_AT).fetchone()
+    return row[0] if row else None
+
+
+_COUNT_DUE = """
+SELECT count(*)
+FROM (
+    SELECT
+    FROM trigger_run
+    WHERE status = 'pending' AND announce_at <= (SELECT clock_timestamp())
+    LIMIT %(limit)s
+) AS due
+"""
+
+
+def count_due(conn: Connection, *, limit: int) -> int:
+    """Return how many pending runs want to be offered now, counting no further than ``limit``."""
+    row = conn.execute(_COUNT_DUE, {"limit": limit}).fetchone()
+    return row[0] if row else 0
