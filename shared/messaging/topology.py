@@ -6,6 +6,7 @@ A queue that exists with other arguments cannot be declared: to change one is to
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from pika import spec
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.channel import Channel
 from pika.frame import Method
@@ -61,7 +62,7 @@ def declare(channel: Channel, *, then: Callable[[dict[str, int]], None]) -> None
     """
     waiting: dict[str, int] = {}
 
-    def declared(answer: Method) -> None:
+    def declared(answer: Method[spec.Queue.DeclareOk]) -> None:
         waiting[answer.method.queue] = answer.method.message_count
         if len(waiting) == len(QUEUES):
             then(waiting)

@@ -1,0 +1,65 @@
+"""The transport without a broker: the table of runs is the queue, NOTIFY the wake-up.
+
+There is no publisher: who writes a row that can be worked on notifies in its transaction.
+"""
+
+import threading
+from collections.abc import Callable
+
+from psycopg import Connection
+
+from shared.db.clock import server_now
+from shared.db.listener import Listener
+from shared.domain.runs import ClaimedRun
+from shared.lifecycle import Stop
+from shared.messaging.ports import Claimer
+from shared.queries.announcements import next_announcement_at
+
+# When something is due and yet not to be had, because another worker is just taking it.
+_SHORTEST_PAUSE_SECONDS = 0.02
+
+
+class PostgresConsumer:
+    """A worker's consumer; ``receive`` is called by one thread."""
+
+    def __init__(self, open_session: Callable[[], Connection], *, claimer: Claimer) -> None:
+        """``open_session`` returns a direct session that listens for work."""
+        self._listener = Listener(open_session)
+        self._claimer = claimer
+        self._backlog = False
+        self._stop = Stop()
+        self._receiving = threading.Lock()
+
+    def ready(self) -> bool:
+        """Return whether work can arrive at this moment."""
+        return not self._stop.requested
+
+    def receive(self, *, free: int, timeout: float) -> list[ClaimedRun]:
+        """Return claimed runs, at most twice ``free``, waiting up to ``timeout`` seconds."""
+        with self._receiving:
+            if self._stop.requested:
+                return []
+            if claimed := self._claim(2 * free):
+                return claimed
+            self._listener.wait(self._pause(timeout), wake=self._stop)
+            return [] if self._stop.requested else self._claim(2 * free)
+
+    def stop(self) -> None:
+        """Take nothing any more; a waiting ``receive`` ends."""
+        self._stop.request()
+        with self._receiving:
+            self._listener.close()
+
+    def _claim(self, limit: int) -> list[ClaimedRun]:
+        """Take the oldest; when there were more than one claim takes, each tenant in turn."""
+        claimed = self._claimer.claim_due(limit=limit, fairly=self._backlog)
+        self._backlog = len(claimed) == limit
+        return claimed
+
+    def _pause(self, timeout: float) -> float:
+        conn = self._listener.session()
+        due_at = next_announcement_at(conn)
+        if due_at is None:
+            return timeout
+        seconds = (due_at - server_now(conn)).total_seconds()
+        return min(timeout, max(seconds, _SHORTEST_PAUSE_SECONDS))

@@ -1,0 +1,40 @@
+"""Which transport a process uses: RabbitMQ if a broker is configured, else PostgreSQL itself."""
+
+from psycopg import Connection
+
+from shared.db.connection import connect
+from shared.messaging import topology
+from shared.messaging.amqp_consumer import AmqpConsumer
+from shared.messaging.amqp_publisher import AmqpPublisher
+from shared.messaging.ports import Claimer, Consumer, Publisher
+from shared.messaging.postgres_transport import PostgresConsumer
+from shared.queries.notifications import listen_for_work
+from shared.settings import Settings
+
+_QUEUE_OF_ROLE = {"trigger-worker": topology.FIRE, "action-worker": topology.EXECUTE}
+
+
+def open_publisher(settings: Settings) -> Publisher | None:
+    """Return the scanner's publisher; None without a broker: workers find the rows themselves."""
+    if settings.amqp_url is None:
+        return None
+    return AmqpPublisher(settings.amqp_url.reveal(), fire_batch=settings.fire_batch)
+
+
+def open_consumer(settings: Settings, claimer: Claimer) -> Consumer:
+    """Return a worker's consumer: of its roles' queues, or of all that is due without a broker."""
+    if settings.amqp_url is None:
+        return PostgresConsumer(lambda: _listening_session(settings), claimer=claimer)
+    return AmqpConsumer(
+        settings.amqp_url.reveal(),
+        queues=[_QUEUE_OF_ROLE[role] for role in settings.worker_roles],
+        threads=settings.worker_threads,
+        fire_batch=settings.fire_batch,
+        claimer=claimer,
+    )
+
+
+def _listening_session(settings: Settings) -> Connection:
+    conn = connect(settings.database_url.reveal(), application_name="duebook-listener")
+    listen_for_work(conn)
+    return conn
