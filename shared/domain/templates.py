@@ -9,12 +9,13 @@ are no templates.
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Literal, cast
 
+from shared.domain.columns import Column
 from shared.domain.faults import child, cut
 from shared.domain.instants import instant_text
 from shared.domain.strict_json import Json
@@ -61,13 +62,14 @@ def has_row_token(value: Json) -> bool:
     return any(token.name in ("row", "row.column") for token in tokens_in(value))
 
 
-def template_faults(value: Json, column_names: frozenset[str], pointer: str = "") -> list[Fault]:
-    """Return a fault ``template_column_unknown`` for each token that names no column."""
+def template_faults(value: Json, columns: Iterable[Column], pointer: str = "") -> list[Fault]:
+    """Return a fault ``template_column_unknown`` for each token that names none of the columns."""
+    names = {column.name for column in columns}
     return [
         Fault(code="template_column_unknown", pointer=place, message=_unknown(token))
         for place, text in _texts(value, pointer)
         for token in _tokens_of(text)
-        if token.name == "row.column" and token.column not in column_names
+        if token.name == "row.column" and token.column not in names
     ]
 
 
@@ -119,12 +121,12 @@ class _Renderer:
         tokens = list(_tokens_of(text))
         if len(tokens) == 1 and tokens[0].end - tokens[0].start == len(text):
             value = _value_of(tokens[0], self._context)
-            self._take(len(_text_of(value)))
+            self._take(len(text_of(value)))
             return value
         parts: list[str] = []
         end = 0
         for token in tokens:
-            parts += [text[end : token.start], _text_of(_value_of(token, self._context))]
+            parts += [text[end : token.start], text_of(_value_of(token, self._context))]
             self._take(len(parts[-1]) + len(parts[-2]))
             end = token.end
         return "".join([*parts, text[end:]])
@@ -152,7 +154,8 @@ def _value_of(token: Token, context: TemplateContext) -> Json:
             return instant_text(context.now)
 
 
-def _text_of(value: Json) -> str:
+def text_of(value: Json) -> str:
+    """Return what a value is inside a longer text (spec 2 §4)."""
     match value:
         case None:
             return ""
