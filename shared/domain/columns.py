@@ -168,12 +168,13 @@ def _text_fault(column: Column, value: object) -> str | None:
 
 
 def _number_fault(column: Column, value: object) -> str | None:
-    if _is_number(value):
+    if is_number(value):
         return None
     return f"column '{column.name}' takes a number"
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Tell whether a value is a finite number, which a boolean is not."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:

@@ -9,23 +9,7 @@ from hypothesis import strategies as st
 
 from shared.domain.strict_json import loads
 from shared.errors import InvalidInput
-
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63) + 1, 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=20,
-)
+from tests.strategies import json_values
 
 
 def code_of(data):

@@ -17,6 +17,7 @@ from shared.domain.templates import (
     tokens_in,
 )
 from shared.errors import InvalidInput
+from tests.builders import a_column
 
 NOW = datetime(2026, 7, 25, 9, 0, 59, 999999, tzinfo=UTC)
 
@@ -199,7 +200,7 @@ def test_a_result_has_an_end():
 
 
 def faults(value, *names):
-    found = template_faults(value, frozenset(names), "/actions/0")
+    found = template_faults(value, [a_column(name=name) for name in names], "/actions/0")
     assert {fault.code for fault in found} <= {"template_column_unknown"}
     return [(fault.pointer, fault.message) for fault in found]
 
