@@ -1,9 +1,17 @@
 """Runs of triggers: their states, receipts, and what a resumed run may skip."""
 
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
+
+from shared.domain.instants import instant_text
+from shared.domain.strict_json import MAX_INTEGER, Json
 
 RunStatus = Literal["pending", "running", "done", "failed"]
 RunKind = Literal[
@@ -15,6 +23,46 @@ RunKind = Literal[
     "record_updated",
     "record_deleted",
 ]
+
+STALE_SECONDS = 300
+"""A running run that nobody has touched for so long counts as stuck, and may be retried."""
+
+MAX_ERROR = 1000
+MAX_DETAIL = 300
+_MAX_RESULT_TEXT = 4000
+_MAX_RESULT_ITEMS = 200
+_MAX_RESULT_DEPTH = 16
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_STALE = timedelta(seconds=STALE_SECONDS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run as people see it; ``snapshot`` has cells by column id, None for a run without a row."""
+
+    id: int
+    tenant_id: UUID
+    table_id: UUID
+    trigger_id: str
+    kind: RunKind
+    record_id: int | None
+    identity: str
+    window_key: str | None
+    scheduled_for: datetime
+    status: RunStatus
+    attempts: int
+    starts: int
+    worker_losses: int
+    depth: int
+    next_attempt_at: datetime | None
+    leased_until: datetime | None
+    definition_hash: bytes
+    snapshot: dict[str, Any] | None
+    action_results: list[dict[str, Any]]
+    error: str | None
+    created_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,3 +93,113 @@ class ClaimedRun:
     worker_losses: int
     depth: int
     lease_token: UUID
+
+
+def is_stale(*, status: RunStatus, updated_at: datetime, now: datetime) -> bool:
+    """Tell whether a run is running and was not touched (claim, renewal, receipt) for 300 s."""
+    return status == "running" and now - updated_at > _STALE
+
+
+def is_stuck(*, status: RunStatus, updated_at: datetime, now: datetime) -> bool:
+    """Tell whether a run needs somebody's eyes: failed or stale."""
+    return status == "failed" or is_stale(status=status, updated_at=updated_at, now=now)
+
+
+def can_retry(*, status: RunStatus, updated_at: datetime, now: datetime) -> bool:
+    """Tell whether a run may be retried by hand (spec 2 §3)."""
+    return status in ("failed", "pending") or is_stale(
+        status=status, updated_at=updated_at, now=now
+    )
+
+
+def retry_refusal(status: RunStatus) -> str:
+    """Return the message for a run that may not be retried."""
+    return f"run is {status}; only failed/pending (or stale-running) runs can be retried"
+
+
+def receipt(
+    action_type: str,
+    *,
+    ok: bool,
+    detail: str | None,
+    attempts: int,
+    started_at: datetime,
+    finished_at: datetime,
+    result: Mapping[str, Json],
+) -> dict[str, Json]:
+    """Return an action's receipt ``{type, ok, detail?, attempts, started_at, finished_at, …}``.
+
+    ``attempts`` counts the executions of this action. A failure always has a detail, and its
+    ``result`` says whether it was ``transient``. The receipt is bounded and clean: what a stranger
+    answered must never keep it from being stored.
+    """
+    told = {} if detail is None and ok else {"detail": clean_text(detail or "failed", MAX_DETAIL)}
+    own: dict[str, Json] = {
+        "type": action_type,
+        "ok": ok,
+        **told,
+        "attempts": attempts,
+        "started_at": instant_text(started_at),
+        "finished_at": instant_text(finished_at),
+    }
+    return {**own, **_clean(dict(result), _MAX_RESULT_DEPTH), **own}
+
+
+def run_error(position: int, action_type: str, detail: str) -> str:
+    """Return the error of a run that failed at its action ``position``, which counts from 1."""
+    return clean_text(f"action {position} ({action_type}): {detail}", MAX_ERROR)
+
+
+def clean_text(text: str, limit: int) -> str:
+    """Return a text that can be stored: cut, with NUL and lone surrogates replaced."""
+    return _UNSTORABLE.sub("\ufffd", text[:limit])
+
+
+def _clean(value: Json, levels: int) -> Json:
+    match value:
+        case str():
+            return clean_text(value, _MAX_RESULT_TEXT)
+        case bool() | None:
+            return value
+        case int():
+            return value if abs(value) <= MAX_INTEGER else None
+        case float():
+            return value if math.isfinite(value) else None
+        case dict() if levels:
+            items = list(value.items())[:_MAX_RESULT_ITEMS]
+            return {clean_text(str(key), 200): _clean(item, levels - 1) for key, item in items}
+        case list() | tuple() if levels:
+            return [_clean(item, levels - 1) for item in value[:_MAX_RESULT_ITEMS]]
+        case _:
+            return None
+
+
+def is_settled(known: Mapping[str, Any], *, action: Mapping[str, Any], attempts: int) -> bool:
+    """Tell whether an execution of a run passes over an action with this earlier receipt.
+
+    ``known`` is from before this execution: what it executed itself it has behind it, well or not.
+    ``attempts`` is the run's as claimed. 1 means the first execution since the run's creation or a
+    retry by hand, in which whatever failed is executed once more. Later ones pass over an action
+    that failed for good if the run goes on past it (``on_error: "continue"``).
+    """
+    if known["ok"]:
+        return True
+    failed_for_good = attempts > 1 and not known["transient"]
+    return failed_for_good and action.get("on_error") == "continue"
+
+
+def idempotency_key(
+    *,
+    tenant_id: UUID,
+    table_id: UUID,
+    trigger_id: str,
+    record_id: int | None,
+    identity: str,
+    position: int,
+) -> str:
+    """Return the key of an action's outgoing requests: 64 hex digits, the same at every attempt.
+
+    It does not name the run, so that it survives the loss of the row. ``position`` is from 0.
+    """
+    parts = [str(tenant_id), str(table_id), trigger_id, record_id, identity, position]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
