@@ -1,0 +1,69 @@
+"""Frozen definitions of runs, read once: a worker meets the same one thousands of times."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg import Connection
+from psycopg_pool import ConnectionPool
+
+from shared.domain.columns import Column, column_from_json
+from shared.errors import AppError
+from shared.queries.definitions import list_definitions
+
+_KEPT = 1000
+_FORM = 1
+
+
+class UnknownForm(AppError):
+    """A definition was frozen by a release that this one does not understand."""
+
+    code = "definition_form_unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """What a run executes: the trigger as it was stored, and the columns its row had."""
+
+    trigger: Mapping[str, Any]
+    columns: tuple[Column, ...]
+
+    @property
+    def actions(self) -> list[dict[str, Any]]:
+        """The actions' settings, in order."""
+        actions: list[dict[str, Any]] = self.trigger["actions"]
+        return actions
+
+
+class Definitions:
+    """The definitions used last; a definition never changes, so nothing here goes stale."""
+
+    def __init__(self, pool: ConnectionPool[Connection]) -> None:
+        self._pool = pool
+        self._lock = threading.Lock()
+        self._known: OrderedDict[tuple[UUID, bytes], Definition] = OrderedDict()
+
+    def get(self, tenant_id: UUID, digest: bytes) -> Definition:
+        """Return the definition under its hash. Raises UnknownForm, or what the database raises."""
+        key = (tenant_id, digest)
+        with self._lock:
+            if known := self._known.get(key):
+                self._known.move_to_end(key)
+                return known
+        with self._pool.connection() as conn:
+            definition = _read(list_definitions(conn, [key])[key])
+        with self._lock:
+            self._known[key] = definition
+            if len(self._known) > _KEPT:
+                self._known.popitem(last=False)
+        return definition
+
+
+def _read(body: Mapping[str, Any]) -> Definition:
+    if body["v"] != _FORM:
+        raise UnknownForm(f"the frozen definition has form {body['v']}, this release reads {_FORM}")
+    columns = tuple(column_from_json(column) for column in body["columns"])
+    return Definition(trigger=body["trigger"], columns=columns)

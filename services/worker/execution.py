@@ -1,0 +1,126 @@
+"""One execution of one action of a run, as a value: what it leaves behind, well or not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from psycopg import OperationalError
+from psycopg_pool import PoolTimeout
+
+from services.worker.committer import Finish, Save
+from services.worker.definitions import Definition
+from shared.actions.failures import ActionFailed
+from shared.domain.runs import ClaimedRun, is_settled, receipt, run_error
+from shared.errors import Unavailable
+
+Receipts = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why an action did not end well; ``transient`` means that another execution may."""
+
+    detail: str
+    transient: bool
+    retry_after: float | None = None
+    result: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """The action at ``position`` (from 0), begun with the receipts that the run had then."""
+
+    run: ClaimedRun
+    definition: Definition
+    position: int
+    receipts: Receipts
+    started_at: datetime
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The action's settings."""
+        return self.definition.actions[self.position]
+
+    @property
+    def continues(self) -> bool:
+        """Whether the run goes on past a failure of this action."""
+        return self.config.get("on_error") == "continue"
+
+    @property
+    def outcome_is_unknown(self) -> bool:
+        """Whether an earlier execution may have been sent and must not be sent again."""
+        return self.run.open_action == self.position and self.config.get("on_unknown") == "fail"
+
+    def after_success(self, result: Mapping[str, Any], *, now: datetime) -> Save | Finish:
+        """Return the step that writes the ok receipt, with the run's end if this was the last."""
+        receipts = self._with(ok=True, detail=None, now=now, result=result)
+        return self._next(receipts)
+
+    def after_failure(self, failure: Failure, *, now: datetime) -> Receipts:
+        """Return the run's receipts with this failure's."""
+        result = {**failure.result, "transient": failure.transient}
+        return self._with(ok=False, detail=failure.detail, now=now, result=result)
+
+    def _next(self, receipts: Receipts) -> Save | Finish:
+        start = self.position + 1
+        if next_position(self.definition, receipts, self.run.attempts, start=start) is not None:
+            return Save(run=self.run, receipts=receipts)
+        return finish(self.run, receipts, error=first_error(receipts))
+
+    def _with(
+        self, *, ok: bool, detail: str | None, now: datetime, result: Mapping[str, Any]
+    ) -> Receipts:
+        """Return the receipts with this action's: ``action_results[i]`` belongs to action i."""
+        before = self.receipts[self.position] if self.position < len(self.receipts) else None
+        new = receipt(
+            self.config["type"],
+            ok=ok,
+            detail=detail,
+            attempts=before["attempts"] + 1 if before else 1,
+            started_at=self.started_at,
+            finished_at=now,
+            result=result,
+        )
+        return [*self.receipts[: self.position], new, *self.receipts[self.position + 1 :]]
+
+
+def next_position(
+    definition: Definition, receipts: Receipts, attempts: int, *, start: int
+) -> int | None:
+    """Return the first action from ``start`` on that this attempt has to execute, None if none."""
+    for position, config in enumerate(definition.actions[start:], start):
+        known = receipts[position] if position < len(receipts) else None
+        if known is None or not is_settled(known, action=config, attempts=attempts):
+            return position
+    return None
+
+
+def first_error(receipts: Receipts) -> str | None:
+    """Return the error of a run with these receipts: its first failed action's, None if all ok."""
+    for position, known in enumerate(receipts, start=1):
+        if not known["ok"]:
+            return run_error(position, known["type"], known["detail"])
+    return None
+
+
+def finish(run: ClaimedRun, receipts: Receipts, *, error: str | None) -> Finish:
+    """Return the end of a run: done without an error, else failed with it."""
+    status = "done" if error is None else "failed"
+    return Finish(run=run, receipts=receipts, status=status, error=error)
+
+
+def failure_of(error: Exception) -> Failure:
+    """Return what an exception of an action means for its run."""
+    match error:
+        case ActionFailed():
+            return Failure(
+                detail=error.detail,
+                transient=error.transient,
+                retry_after=error.retry_after,
+                result=error.result,
+            )
+        case OperationalError() | PoolTimeout() | Unavailable():
+            # Connection, lock limit, deadlock, serialization: the database's passing troubles.
+            return Failure(detail=str(error), transient=True)
+    return Failure(detail=str(error) or type(error).__name__, transient=False)

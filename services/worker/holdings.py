@@ -1,0 +1,68 @@
+"""What this worker holds: each run with the end of its lease, on this process's monotonic clock."""
+
+import threading
+from uuid import UUID
+
+from shared.domain.runs import ClaimedRun
+from shared.lifecycle import monotonic
+
+# Between the end of an action and the end of the lease there must be time to write the receipt.
+_MARGIN_SECONDS = 5.0
+
+
+class Held:
+    """A run under this worker's lease; ``fenced`` once somebody else has taken it."""
+
+    __slots__ = ("fenced", "run", "until")
+
+    def __init__(self, run: ClaimedRun, *, until: float) -> None:
+        self.run = run
+        self.until = until
+        self.fenced = False
+
+    def has_time_for(self, seconds: float) -> bool:
+        """Whether an action of at most ``seconds`` can end, and be written, within the lease."""
+        return not self.fenced and self.until - monotonic() >= seconds + _MARGIN_SECONDS
+
+
+class Holdings:
+    """All that the worker holds just now; used by the intake, the pool and the renewal."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[tuple[int, UUID], Held] = {}
+
+    def add(self, held: Held) -> None:
+        """Take one in."""
+        with self._lock:
+            self._held[held.run.id, held.run.lease_token] = held
+
+    def get(self, run: ClaimedRun) -> Held:
+        """Return what is held of a run that was just claimed. Raises KeyError if it is not held."""
+        with self._lock:
+            return self._held[run.id, run.lease_token]
+
+    def drop(self, held: Held) -> None:
+        """Let one go: its end is written, or somebody else has it."""
+        with self._lock:
+            self._held.pop((held.run.id, held.run.lease_token), None)
+
+    def all(self) -> list[Held]:
+        """Return what is held, in no order."""
+        with self._lock:
+            return list(self._held.values())
+
+    def renewed(self, asked: list[Held], *, ids: set[int], until: float) -> list[Held]:
+        """Extend the leases of ``ids`` and fence the others that were asked for; return those.
+
+        One that was let go while the renewal was under way is neither.
+        """
+        fenced = []
+        with self._lock:
+            for held in asked:
+                if held.run.id in ids:
+                    held.until = until
+                elif (held.run.id, held.run.lease_token) in self._held:
+                    held.fenced = True
+                    fenced.append(held)
+        return fenced

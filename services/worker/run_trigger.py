@@ -1,0 +1,208 @@
+"""A claimed run: its actions in order, a receipt for each, then its end or a later attempt."""
+
+import random
+from collections.abc import Callable
+from contextlib import nullcontext
+
+import psycopg
+import structlog
+from psycopg import Connection
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from services.worker.committer import (
+    Committer,
+    Finish,
+    HandBack,
+    Intent,
+    Postpone,
+    Save,
+    write_steps,
+)
+from services.worker.definitions import Definitions
+from services.worker.execution import (
+    Execution,
+    Failure,
+    Receipts,
+    failure_of,
+    finish,
+    first_error,
+    next_position,
+)
+from services.worker.holdings import Held, Holdings
+from services.worker.server_time import ServerTime
+from shared.actions.action import Action, ActionContext, Services
+from shared.actions.failures import ActionFailed
+from shared.actions.registry import ACTIONS
+from shared.domain.runs import idempotency_key
+from shared.domain.work import retry_delay_seconds
+from shared.errors import AppError
+from shared.observability import metrics
+
+TABLE_GONE = "trigger config no longer exists"
+OUTCOME_UNKNOWN = "an earlier call may have been sent and its outcome is unknown (on_unknown: fail)"
+
+_log = structlog.get_logger()
+
+
+class _FencedOut(Exception):
+    """Somebody else has the run: stop at once, write nothing."""
+
+
+class RunExecutor:
+    """Executes claimed runs on the calling thread; one serves all threads of the pool."""
+
+    def __init__(
+        self,
+        *,
+        pool: ConnectionPool[Connection],
+        committer: Committer,
+        holdings: Holdings,
+        definitions: Definitions,
+        services: Services,
+        time: ServerTime,
+        may_begin: Callable[[], bool],
+    ) -> None:
+        self._pool = pool
+        self._committer = committer
+        self._holdings = holdings
+        self._definitions = definitions
+        self._services = services
+        self._time = time
+        self._may_begin = may_begin
+
+    def execute(self, held: Held) -> None:
+        """Execute a run from its first unsettled action on; never raises.
+
+        The run ends, waits for a later attempt, is handed back, or is left to its lease.
+        """
+        run = held.run
+        ids = {"tenant_id": str(run.tenant_id), "table_id": str(run.table_id)}
+        with structlog.contextvars.bound_contextvars(
+            **ids, trigger_id=run.trigger_id, run_id=run.id
+        ):
+            try:
+                self._execute(held)
+            except _FencedOut:
+                metrics.LEASES_LOST.inc()
+                _log.warning("run_fenced_out")
+            except (psycopg.OperationalError, PoolTimeout) as error:
+                # Between two actions: nothing was begun that is not written.
+                _log.warning("run_interrupted", reason=str(error))
+                self._committer.submit(HandBack(run=run))
+            except Exception as error:
+                _log.exception("run_crashed")
+                message = str(error) or type(error).__name__
+                self._committer.submit(finish(run, run.action_results, error=message[:1000]))
+            finally:
+                self._holdings.drop(held)
+
+    def _execute(self, held: Held) -> None:
+        run = held.run
+        if not run.table_lives:
+            self._committer.submit(finish(run, run.action_results, error=TABLE_GONE))
+            return
+        definition = self._definitions.get(run.tenant_id, run.definition_hash)
+        receipts: Receipts | None = run.action_results
+        position: int | None = None
+        while receipts is not None:
+            start = 0 if position is None else position + 1
+            position = next_position(definition, receipts, run.attempts, start=start)
+            if position is None:
+                self._committer.submit(finish(run, receipts, error=first_error(receipts)))
+                return
+            if not (held.has_time_for(self._services.deadline_seconds) and self._may_begin()):
+                self._committer.submit(HandBack(run=run))
+                return
+            execution = Execution(
+                run=run,
+                definition=definition,
+                position=position,
+                receipts=receipts,
+                started_at=self._time.now(),
+            )
+            receipts = self._perform(execution)
+
+    def _perform(self, execution: Execution) -> Receipts | None:
+        """Execute one action; return the receipts to go on with, None when the run is through."""
+        action = ACTIONS[execution.config["type"]]
+        external = action.effect(self._services) == "external"
+        try:
+            step = self._call(execution, action) if external else self._apply(execution, action)
+        except _FencedOut:
+            raise
+        except Exception as error:
+            if not isinstance(error, ActionFailed | AppError | psycopg.OperationalError):
+                _log.exception("action_crashed", action_type=action.type)
+            metrics.ACTION_OUTCOMES.labels(type=action.type, ok="false").inc()
+            return self._fail(execution, failure_of(error))
+        metrics.ACTION_OUTCOMES.labels(type=action.type, ok="true").inc()
+        metrics.ACTION_SECONDS.labels(type=action.type).observe(self._seconds_of(execution))
+        return step.receipts if isinstance(step, Save) else None
+
+    def _apply(self, execution: Execution, action: Action) -> Save | Finish:
+        """An internal action: effect, receipt and lease check in one transaction."""
+        with self._pool.connection() as conn, conn.transaction():
+            result = action.execute(execution.config, self._context(execution, conn))
+            step = execution.after_success(result, now=self._time.now())
+            if not write_steps(conn, [step]):
+                raise _FencedOut
+        return step
+
+    def _call(self, execution: Execution, action: Action) -> Save | Finish:
+        """An external action: intent, call, receipt, each committed before the next begins."""
+        if execution.outcome_is_unknown:
+            raise ActionFailed(OUTCOME_UNKNOWN)
+        self._write(Intent(run=execution.run, position=execution.position))
+        result = action.execute(execution.config, self._context(execution, None))
+        step = execution.after_success(result, now=self._time.now())
+        if isinstance(step, Save):
+            self._write(step)
+        else:
+            # Nothing follows it, so nobody waits for it; unwritten, the lease brings it back.
+            self._committer.submit(step)
+        return step
+
+    def _fail(self, execution: Execution, failure: Failure) -> Receipts | None:
+        """Wait for another attempt, or go on past the failure, or end the run."""
+        run = execution.run
+        receipts = execution.after_failure(failure, now=self._time.now())
+        delay = None
+        if failure.transient:
+            delay = retry_delay_seconds(
+                attempts=run.attempts, jitter=random.random(), retry_after=failure.retry_after
+            )
+        if delay is not None:
+            self._committer.submit(Postpone(run=run, receipts=receipts, delay_seconds=delay))
+            return None
+        if execution.continues:
+            self._write(Save(run=run, receipts=receipts))
+            return receipts
+        self._committer.submit(finish(run, receipts, error=first_error(receipts)))
+        return None
+
+    def _seconds_of(self, execution: Execution) -> float:
+        return (self._time.now() - execution.started_at).total_seconds()
+
+    def _write(self, step: Intent | Save) -> None:
+        if not self._committer.submit(step).result():
+            raise _FencedOut
+
+    def _context(self, execution: Execution, conn: Connection | None) -> ActionContext:
+        run = execution.run
+        key = idempotency_key(
+            tenant_id=run.tenant_id,
+            table_id=run.table_id,
+            trigger_id=run.trigger_id,
+            record_id=run.record_id,
+            identity=run.identity,
+            position=execution.position,
+        )
+        return ActionContext(
+            run=run,
+            trigger=execution.definition.trigger,
+            columns=execution.definition.columns,
+            now=execution.started_at,
+            idempotency_key=key,
+            services=self._services,
+            connect=self._pool.connection if conn is None else lambda: nullcontext(conn),
+        )
