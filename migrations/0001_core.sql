@@ -25,14 +25,14 @@ CREATE INDEX api_token_of_tenant ON api_token (tenant_id, created_at, id);
 
 -- Answers already given to a POST with an Idempotency-Key; kept for a day.
 CREATE TABLE idempotent_answer (
-    tenant_id    uuid NOT NULL REFERENCES tenant,
+    tenant_id    uuid REFERENCES tenant,           -- NULL: the admin's own keys
     key          text NOT NULL CHECK (length(key) BETWEEN 1 AND 255),
     request_hash bytea NOT NULL CHECK (length(request_hash) = 32),
-    status       int NOT NULL,
-    headers      jsonb NOT NULL,
-    body         text NOT NULL,
+    status       int,                              -- NULL: not answered yet
+    headers      jsonb NOT NULL DEFAULT '{}',
+    body         text NOT NULL DEFAULT '',
     created_at   instant NOT NULL,
-    PRIMARY KEY (tenant_id, key)
+    CONSTRAINT a_key_is_answered_once UNIQUE NULLS NOT DISTINCT (tenant_id, key)
 );
 CREATE INDEX idempotent_answer_by_age ON idempotent_answer (created_at);
 
