@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from pytest_postgresql import factories
 
-from services.cli.embedded_postgres import PostgresServer
+from services.cli.embedded_postgres import PostgresServer, free_port
 from shared.db.connection import connect
 from shared.db.migrate import migrate
 from tests.servers.postgres import ROLE, running_postgres
@@ -114,3 +114,9 @@ def restartable_rabbit(rabbit_node):
     yield rabbit_node, rabbit_node.broker.create_vhost(name)
     rabbit_node.start()
     rabbit_node.broker.delete_vhost(name)
+
+
+@pytest.fixture
+def unused_port():
+    """A port of 127.0.0.1 on which nobody listens."""
+    return free_port()

@@ -50,7 +50,7 @@ SELECT FROM pg_index WHERE indexrelid = to_regclass(%s) AND NOT indisvalid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """One file of ``migrations/``; line ends are normalised, so a checkout cannot change it."""
+    """One file of ``migrations/``; its lines end in a line feed, whatever the checkout has."""
 
     name: str
     text: str
@@ -71,7 +71,7 @@ def known_migrations() -> tuple[Migration, ...]:
                 code="migration_misnamed",
             )
     return tuple(
-        Migration(name=entry.name, text=entry.read_text("utf-8").replace("\r\n", "\n"))
+        Migration(name=entry.name, text=entry.read_text("utf-8"))
         for entry in sorted(found, key=lambda entry: entry.name)
     )
 
