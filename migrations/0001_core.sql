@@ -32,7 +32,7 @@ CREATE TABLE idempotent_answer (
     headers      jsonb NOT NULL DEFAULT '{}',
     body         text NOT NULL DEFAULT '',
     created_at   instant NOT NULL,
-    CONSTRAINT a_key_is_answered_once UNIQUE NULLS NOT DISTINCT (tenant_id, key)
+    CONSTRAINT a_key_is_answered_once UNIQUE NULLS NOT DISTINCT (key, tenant_id)
 );
 CREATE INDEX idempotent_answer_by_age ON idempotent_answer (created_at);
 

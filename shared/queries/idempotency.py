@@ -88,7 +88,7 @@ WHERE ctid = ANY(ARRAY(
     SELECT ctid
     FROM idempotent_answer
     WHERE created_at < %(before)s
-    ORDER BY created_at
+    ORDER BY created_at, key, tenant_id
     LIMIT %(limit)s
 ))
 """
