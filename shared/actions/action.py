@@ -1,0 +1,136 @@
+"""What an action type is: schema, checks at save, execution; and what these are given."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, Literal, Protocol
+from uuid import UUID
+
+from marshmallow import Schema
+from psycopg import Connection
+
+from shared.actions.failures import ActionFailed
+from shared.actions.http import HttpCaller
+from shared.domain.columns import Column, cells_by_name
+from shared.domain.commands import Command
+from shared.domain.records import CustomTable
+from shared.domain.runs import ClaimedRun
+from shared.domain.strict_json import Json
+from shared.domain.templates import TemplateContext, render
+from shared.domain.triggers import On, ScheduleKind
+from shared.errors import Fault, InvalidInput
+
+__all__ = [
+    "Action",
+    "ActionContext",
+    "ActionFailed",
+    "CheckContext",
+    "Config",
+    "Effect",
+    "Lookup",
+    "SchemaClass",
+    "Services",
+]
+
+Effect = Literal["internal", "external"]
+Config = Mapping[str, Any]
+"""The settings of one action as authored, tokens and all."""
+SchemaClass = type[Schema]
+
+
+class Lookup(Protocol):
+    """Answers what exists for the tenant whose triggers are checked; another tenant's is absent."""
+
+    def find_table(self, table_id: UUID) -> CustomTable | None:
+        """Return the live table of the tenant, or None."""
+        ...
+
+    def find_command(self, name: str) -> Command | None:
+        """Return the command of the tenant, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckContext:
+    """What a save-time check may know; ``columns`` are those of the trigger's own table."""
+
+    on: On
+    schedule_kind: ScheduleKind | None
+    columns: tuple[Column, ...]
+    lookup: Lookup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What executing actions needs of the process; one for all threads of a worker."""
+
+    http: HttpCaller
+    gateway_url: str | None
+    deadline_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionContext:
+    """One execution of one action.
+
+    ``trigger`` and ``columns`` are the frozen definition's, ``now`` is the start of this execution.
+    ``connect`` gives a session: for an internal action the open transaction in which its receipt
+    is written too, for an external one a session of the pool, which is not held during the call.
+    """
+
+    run: ClaimedRun
+    trigger: Mapping[str, Any]
+    columns: tuple[Column, ...]
+    now: datetime
+    idempotency_key: str
+    services: Services
+    connect: Callable[[], AbstractContextManager[Connection]]
+
+    @property
+    def template(self) -> TemplateContext:
+        """What the tokens in the action's settings stand for."""
+        snapshot = self.run.snapshot
+        return TemplateContext(
+            row=None if snapshot is None else cells_by_name(snapshot, self.columns),
+            run_id=self.run.id,
+            scheduled_for=self.run.scheduled_for,
+            trigger_name=self.trigger.get("name") or "",
+            now=self.now,
+        )
+
+    def render(self, value: Json, *, template: TemplateContext | None = None) -> Json:
+        """Return ``value`` with its tokens replaced. Raises ActionFailed when that grows too long.
+
+        ``template`` stands in for the context's own.
+        """
+        try:
+            return render(value, template or self.template)
+        except InvalidInput as error:
+            raise ActionFailed(error.message) from error
+
+
+class Action(Protocol):
+    """An action type; its one instance holds no state.
+
+    ``templated`` names the keys of the settings in which tokens are replaced.
+    """
+
+    type: ClassVar[str]
+    schema: ClassVar[SchemaClass]
+    templated: ClassVar[tuple[str, ...]]
+
+    def effect(self, services: Services) -> Effect:
+        """Return whether an execution stays in our database or can be sent twice."""
+        ...
+
+    def check(self, config: Config, context: CheckContext) -> list[Fault]:
+        """Return the faults that the schema cannot see; pointers are relative to the action.
+
+        Asked only when the settings fit the schema.
+        """
+        ...
+
+    def execute(self, config: Config, context: ActionContext) -> dict[str, Json]:
+        """Do it, and return what the receipt tells beside the common keys. Raises ActionFailed."""
+        ...

@@ -1,0 +1,95 @@
+"""The calls of external actions: rendered settings to a request, sent under the action's key."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from urllib.parse import quote
+
+from shared.actions.action import ActionContext
+from shared.actions.failures import ActionFailed
+from shared.actions.headers import header_faults
+from shared.actions.http import Answer, Call
+from shared.actions.signatures import signed_headers
+from shared.actions.urls import Url, parse_url
+from shared.domain.strict_json import Json
+from shared.domain.templates import TemplateContext, text_of, tokens_in
+from shared.queries.tenants import list_signing_secrets
+
+MAX_BODY_BYTES = 1024 * 1024
+JSON_TYPE = {"Content-Type": "application/json"}
+
+
+def send(
+    context: ActionContext,
+    *,
+    method: str,
+    url: Url,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    trusted: bool = False,
+) -> Answer:
+    """Send a request that carries the idempotency key and the delivery number of the action."""
+    if body is not None and len(body) > MAX_BODY_BYTES:
+        raise ActionFailed(f"the body has more than {MAX_BODY_BYTES} bytes")
+    ours = {
+        "Idempotency-Key": context.idempotency_key,
+        "Duebook-Delivery": str(context.run.starts),
+    }
+    call = Call(method=method, url=url, headers={**headers, **ours}, body=body, trusted=trusted)
+    return context.services.http.send(call, deadline_seconds=context.services.deadline_seconds)
+
+
+def send_signed(
+    context: ActionContext, *, url: Url, headers: Mapping[str, str], content: Json
+) -> Answer:
+    """POST ``content`` as JSON, signed with the tenant's keys."""
+    with context.connect() as conn:
+        secrets = list_signing_secrets(conn, context.run.tenant_id, now=context.now)
+    if not secrets:
+        raise ActionFailed("the tenant has no signing key")
+    body = json_bytes(content)
+    signature = signed_headers(
+        secrets, message_id=context.idempotency_key, now=context.now, body=body
+    )
+    return send(
+        context, method="POST", url=url, headers={**headers, **JSON_TYPE, **signature}, body=body
+    )
+
+
+def json_bytes(content: Json) -> bytes:
+    """Return compact JSON in UTF-8."""
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def rendered_url(text: str, context: ActionContext) -> Url:
+    """Return the URL with its tokens replaced. Raises ActionFailed when it cannot be called.
+
+    Inside a longer text a cell is a part of the URL and percent-encoded; a cell that is the whole
+    URL is taken as it is.
+    """
+    whole = [token.end - token.start for token in tokens_in(text)] == [len(text)]
+    template = context.template if whole else _encoded(context.template)
+    return readable_url(text_of(context.render(text, template=template)))
+
+
+def _encoded(template: TemplateContext) -> TemplateContext:
+    row = template.row
+    if row is not None:
+        row = {name: quote(text_of(cell), safe="") for name, cell in row.items()}
+    return replace(template, row=row, trigger_name=quote(template.trigger_name, safe=""))
+
+
+def readable_url(text: str) -> Url:
+    """Return the URL. Raises ActionFailed when it cannot be called."""
+    try:
+        return parse_url(text)
+    except ValueError as error:
+        raise ActionFailed(f"the URL cannot be called: {error}") from error
+
+
+def rendered_headers(headers: Mapping[str, str], context: ActionContext) -> dict[str, str]:
+    """Return the headers with their tokens replaced. Raises ActionFailed for one it cannot send."""
+    texts = {name: text_of(context.render(value)) for name, value in headers.items()}
+    for name, reason in header_faults(texts):
+        raise ActionFailed(f"header '{name}' {reason}")
+    return texts

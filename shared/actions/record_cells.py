@@ -1,0 +1,45 @@
+"""Cells that an action writes: checked at save as far as they are known, whole when written."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from shared.actions.action import ActionContext
+from shared.actions.failures import ActionFailed
+from shared.actions.schemas import has_tokens
+from shared.domain.columns import Column, read_cells
+from shared.domain.records import CustomTable
+from shared.domain.strict_json import Json
+from shared.errors import Fault, InvalidInput
+
+
+def data_faults(data: Mapping[str, Json], columns: tuple[Column, ...]) -> list[Fault]:
+    """Return the unknown columns of an action's ``data``, and its constants that are no cells."""
+    known = {name: None if has_tokens(value) else value for name, value in data.items()}
+    try:
+        read_cells(known, columns, "/data")
+    except InvalidInput as error:
+        return list(error.faults)
+    return []
+
+
+def rendered_cells(
+    data: Mapping[str, Json], columns: tuple[Column, ...], context: ActionContext
+) -> dict[str, Json]:
+    """Return the cells to write by column id. Raises ActionFailed when they do not fit."""
+    try:
+        return read_cells(context.render(dict(data)), columns)
+    except InvalidInput as error:
+        raise ActionFailed(error.message) from error
+
+
+def columns_as_frozen(table: CustomTable, context: ActionContext) -> tuple[Column, ...]:
+    """Return the columns of the run's own table under the names that its definition knows.
+
+    A column that was renamed since keeps its id, and is found; one that was dropped is not.
+    """
+    present = {column.id: column for column in table.columns}
+    return tuple(
+        replace(present[frozen.id], name=frozen.name)
+        for frozen in context.columns
+        if frozen.id in present
+    )

@@ -1,0 +1,187 @@
+"""The schemas that action types share: common keys, fields, and faults instead of errors.
+
+Every message continues "<action type> <key> …", so that it can stand alone.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from marshmallow import Schema, ValidationError, fields, validate
+
+from shared.actions.headers import header_faults
+from shared.actions.urls import parse_url
+from shared.domain.faults import child, cut
+from shared.domain.strict_json import Json
+from shared.domain.templates import tokens_in
+from shared.errors import Fault
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_SCHEMA_MESSAGES = {"unknown": "is not a known key", "type": "must be an object"}
+_MESSAGES: dict[str, str | list[Any] | dict[Any, Any]] = {
+    "required": "is required",
+    "null": "must not be null",
+    "validator_failed": "is not valid",
+}
+
+
+class ActionSchema(Schema):
+    """The keys that every action may have. Unknown keys are refused."""
+
+    error_messages = _SCHEMA_MESSAGES
+
+    name = fields.String(
+        validate=validate.Length(max=200, error="must have at most 200 characters"),
+        error_messages={**_MESSAGES, "invalid": "must be a text"},
+    )
+    on_error = fields.String(
+        validate=validate.OneOf(["stop", "continue"], error="must be one of: {choices}"),
+        load_default="stop",
+        error_messages={**_MESSAGES, "invalid": "must be a text"},
+    )
+
+
+class ExternalActionSchema(ActionSchema):
+    """The keys of actions that call somebody else."""
+
+    on_unknown = fields.String(
+        validate=validate.OneOf(["retry", "fail"], error="must be one of: {choices}"),
+        load_default="retry",
+        error_messages={**_MESSAGES, "invalid": "must be a text"},
+    )
+
+
+def kind(name: str) -> fields.String:
+    """Return the field ``type`` of the action type ``name``."""
+    return fields.String(
+        required=True,
+        validate=validate.OneOf([name], error="must be {choices}"),
+        error_messages=_MESSAGES,
+    )
+
+
+def text(*, limit: int, required: bool = True) -> fields.String:
+    """Return a field for a text of 1 to ``limit`` characters."""
+    return fields.String(
+        required=required,
+        validate=validate.Length(min=1, max=limit, error=f"must have 1 to {limit} characters"),
+        error_messages={**_MESSAGES, "invalid": "must be a text"},
+    )
+
+
+def choice(*choices: str) -> fields.String:
+    """Return a required field for one of ``choices``."""
+    return fields.String(
+        required=True,
+        validate=validate.OneOf(choices, error="must be one of: {choices}"),
+        error_messages={**_MESSAGES, "invalid": "must be a text"},
+    )
+
+
+def identifier() -> fields.String:
+    """Return a required field for a UUID in its usual spelling."""
+    return fields.String(
+        required=True,
+        validate=_is_uuid,
+        metadata={"format": "uuid"},
+        error_messages={**_MESSAGES, "invalid": "must be a UUID"},
+    )
+
+
+def mapping(*, required: bool = False) -> fields.Dict:
+    """Return a field for an object whose values may be anything."""
+    return fields.Dict(
+        keys=fields.String(),
+        required=required,
+        error_messages={**_MESSAGES, "invalid": "must be an object"},
+    )
+
+
+def anything() -> fields.Raw:
+    """Return a field for any JSON value, null too."""
+    return fields.Raw(allow_none=True)
+
+
+def url() -> fields.String:
+    """Return a required field for a URL; one with tokens is read when it is rendered."""
+    return fields.String(
+        required=True,
+        validate=_is_url,
+        error_messages={**_MESSAGES, "invalid": "must be a text"},
+    )
+
+
+def headers() -> fields.Dict:
+    """Return a field for names and texts; a text with tokens is read when it is rendered."""
+    return fields.Dict(
+        keys=fields.String(),
+        validate=_are_headers,
+        metadata={"additionalProperties": {"type": "string"}},
+        error_messages={**_MESSAGES, "invalid": "must be an object"},
+    )
+
+
+def either(*forms: Json, validate: Callable[[object], None]) -> fields.Raw:
+    """Return a field that has one of several forms, each a JSON schema."""
+    return fields.Raw(
+        validate=validate,
+        metadata={"oneOf": list(forms)},
+        error_messages=_MESSAGES,
+    )
+
+
+def has_tokens(value: Json) -> bool:
+    """Return whether a setting is only known when it is rendered."""
+    return any(True for _ in tokens_in(value))
+
+
+def schema_faults(action_type: str, schema: type[Schema], raw: Mapping[str, Any]) -> list[Fault]:
+    """Return how ``raw`` does not fit the schema, with pointers relative to the action."""
+    return [
+        Fault(
+            code="action_invalid",
+            pointer="".join(child("", key) for key in path),
+            message=f"{action_type} {cut('.'.join(path))} {reason}",
+        )
+        for path, reason in _leaves(schema().validate(raw), ())
+    ]
+
+
+def _leaves(errors: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+    match errors:
+        case dict():
+            for key, inner in errors.items():
+                yield from _leaves(inner, (*path, str(key)))
+        case [dict() as inner, *_]:
+            yield from _leaves(inner, path)
+        case [reason, *_]:
+            yield path, str(reason)
+
+
+def _is_uuid(value: str) -> None:
+    if not _UUID.fullmatch(value):
+        raise ValidationError("must be a UUID")
+
+
+def _is_url(value: str) -> None:
+    if has_tokens(value):
+        return
+    try:
+        parse_url(value)
+    except ValueError as error:
+        raise ValidationError(f"cannot be called: {error}") from error
+
+
+def _are_headers(value: dict[str, object]) -> None:
+    errors = {name: ["must be a text"] for name, each in value.items() if not isinstance(each, str)}
+    known = {
+        name: "" if has_tokens(each) else each
+        for name, each in value.items()
+        if isinstance(each, str)
+    }
+    for name, reason in header_faults(known):
+        if not name:
+            raise ValidationError(reason)
+        errors[name] = [reason]
+    if errors:
+        raise ValidationError(errors)
