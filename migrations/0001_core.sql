@@ -99,7 +99,7 @@ CREATE TABLE trigger_state (
     table_id          uuid NOT NULL,
     trigger_id        text NOT NULL CHECK (trigger_id ~ '^trg_[0-9a-f]{12}$'),
     kind              text NOT NULL CHECK (kind IN ('date_column_reached', 'interval', 'daily', 'cron')),
-    schedule          jsonb NOT NULL,              -- normal form: an identical save changes nothing, also after a removal
+    schedule          jsonb NOT NULL,              -- normal form: an identical save changes nothing, after a removal too
     anchor_at         instant NOT NULL,
     last_window_at    instant,
     next_due_at       instant,                     -- clock kinds: when a look is worth while; a hint for the due pass
@@ -125,7 +125,7 @@ CREATE TABLE due_value (
     trigger_ref bigint NOT NULL REFERENCES trigger_state,
     record_id   bigint NOT NULL,
     tenant_id   uuid NOT NULL,
-    version     int NOT NULL,                      -- of the record it was computed from: an older writer never overwrites
+    version     int NOT NULL,                      -- of the record it was made from: an older writer never overwrites
     fire_at     instant NOT NULL,
     PRIMARY KEY (trigger_ref, record_id)
 );
@@ -137,7 +137,7 @@ CREATE TABLE occurrence (
     trigger_ref bigint NOT NULL REFERENCES trigger_state,
     record_id   bigint NOT NULL,                   -- 0 for clock triggers
     identity    text COLLATE "C" NOT NULL,         -- normalised cell value, or the window in UTC
-    by_run      boolean NOT NULL,                  -- false: consumed at the save. No run id: deleting a run leaves it alone
+    by_run      boolean NOT NULL,                  -- false: consumed at the save. No run id: runs can be deleted
     consumed_at instant NOT NULL,
     CONSTRAINT an_identity_is_consumed_once PRIMARY KEY (trigger_ref, record_id, identity)
 );
