@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, get_args
@@ -15,7 +15,7 @@ from shared.domain.runs import RunKind
 from shared.domain.strict_json import Json
 from shared.errors import Fault
 from shared.schedule import normal_form, parse_schedule
-from shared.schedule.model import Schedule
+from shared.schedule.model import DateColumnReached, Schedule
 from shared.schedule.model import ScheduleKind as ScheduleKind
 from shared.schedule.parse import schedule_faults
 
@@ -56,7 +56,8 @@ class Trigger:
 
     ``raw`` is its stored form, ``actions`` as authored in it. ``id`` is None only until the save
     gives one, ``schedule`` for triggers on events. ``kind`` is that of its runs: the type of its
-    schedule, or the event. ``when`` is empty where it is never read: on the clock schedules.
+    schedule, or the event. ``date_column`` is the column of a date schedule. ``when`` is empty
+    where it is never read: on the clock schedules.
     """
 
     id: str | None
@@ -65,6 +66,7 @@ class Trigger:
     on: On
     kind: RunKind
     schedule: Schedule | None
+    date_column: Column | None
     when: tuple[Predicate, ...]
     actions: tuple[Mapping[str, Any], ...]
     raw: Mapping[str, Any]
@@ -183,11 +185,18 @@ def read_trigger(raw: object, columns: tuple[Column, ...], *, stored: bool = Fal
         on=form["on"],
         kind=form["on"] if schedule is None else schedule.kind,
         schedule=schedule,
+        date_column=_date_column(schedule, columns),
         when=when,
         actions=tuple(form["actions"]),
         raw=form,
     )
     return ReadTrigger(raw=raw, trigger=trigger, faults=())
+
+
+def _date_column(schedule: Schedule | None, columns: Iterable[Column]) -> Column | None:
+    if not isinstance(schedule, DateColumnReached):
+        return None
+    return next(column for column in columns if column.name == schedule.column)
 
 
 def stored_form(raw: Mapping[str, Any]) -> dict[str, Json]:
