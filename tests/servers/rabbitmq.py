@@ -8,6 +8,7 @@ import base64
 import json
 import os
 import secrets
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -120,6 +121,15 @@ class Node:
         if self._server is not None:
             self._server.kill()
             self._server = None
+
+    def control(self, *arguments: str) -> None:
+        """Run rabbitmqctl with these arguments."""
+        subprocess.run(
+            [self._programs.sbin / "rabbitmqctl", *arguments],
+            env=self._environment,
+            check=True,
+            capture_output=True,
+        )
 
     def close(self) -> None:
         """End it for good."""

@@ -1,3 +1,4 @@
+import contextlib
 import json
 from uuid import UUID, uuid4
 
@@ -87,10 +88,8 @@ def test_anything_else_is_refused(body):
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(body):
-    try:
-        read_batch(body)
-    except UnreadableMessage as error:
-        assert error.code == "message_unreadable"
+    with contextlib.suppress(UnreadableMessage):
+        assert isinstance(read_batch(body), Batch)
 
 
 def test_rows_are_packed_in_order_up_to_the_size():
