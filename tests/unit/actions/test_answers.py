@@ -95,7 +95,7 @@ def test_retry_after_is_read_in_both_forms(value, seconds):
         "1.5",
         "1e9",
         "9999999999",
-        "１２",
+        "\uff11\uff12",
         "Mon, 99 Nov 2026 12:00:30 GMT",
         "Mon, 30 Nov 2026 12:00:30 GMT" + " " * 10_000 + "x",
         "Mon, 30 Nov 99999999999999999999 12:00:30 GMT",
