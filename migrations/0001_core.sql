@@ -99,7 +99,7 @@ CREATE TABLE trigger_state (
     table_id          uuid NOT NULL,
     trigger_id        text NOT NULL CHECK (trigger_id ~ '^trg_[0-9a-f]{12}$'),
     kind              text NOT NULL CHECK (kind IN ('date_column_reached', 'interval', 'daily', 'cron')),
-    schedule          jsonb NOT NULL,              -- normal form: an identical save changes nothing, after a removal too
+    schedule          jsonb NOT NULL,              -- normal form: an identical save changes nothing, once removed too
     anchor_at         instant NOT NULL,
     last_window_at    instant,
     next_due_at       instant,                     -- clock kinds: when a look is worth while; a hint for the due pass

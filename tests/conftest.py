@@ -10,6 +10,7 @@ from pytest_postgresql import factories
 from services.cli.embedded_postgres import PostgresServer, free_port
 from shared.db.connection import connect
 from shared.db.migrate import migrate
+from shared.db.provision import ensure_database
 from tests.servers.postgres import ROLE, running_postgres
 from tests.servers.rabbitmq import given_broker, running_node
 
@@ -65,9 +66,7 @@ def database_url(postgres_process, copy_of_template):
 def empty_database_url(postgres_process):
     """The URL of a database without any table."""
     with connect(postgres_process.server.url("postgres"), application_name="tests") as admin:
-        admin.execute("CREATE DATABASE empty")
-        admin.execute(f"GRANT ALL ON DATABASE empty TO {ROLE}")
-        admin.execute(f"ALTER DATABASE empty OWNER TO {ROLE}")
+        ensure_database(admin, database="empty", owner=ROLE)
         yield postgres_process.server.url("empty", role=ROLE)
         admin.execute("DROP DATABASE empty WITH (FORCE)")
 

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from psycopg.sql import SQL, Identifier, Literal
-
 from services.cli.embedded_postgres import PostgresServer, start_postgres
 from shared.db.connection import connect
+from shared.db.provision import ensure_role
 from tests.servers.temporary import temporary_folder
 
 # The product's role is not a superuser: what only a superuser may do fails in tests as well.
@@ -25,8 +24,7 @@ def running_postgres() -> Iterator[PostgresServer]:
         server = start_postgres(folder / "home", options=_OPTIONS, temporary=True)
         try:
             with connect(server.url("postgres"), application_name="tests") as admin:
-                create = SQL("CREATE ROLE {} LOGIN PASSWORD {}")
-                admin.execute(create.format(Identifier(ROLE), Literal(server.password)))
+                ensure_role(admin, role=ROLE, password=server.password)
             yield server
         finally:
             server.stop()
