@@ -20,11 +20,10 @@ run: .venv/.run ## everything on this machine, with a sample workspace (Ctrl-C e
 test: .venv/.dev ## the whole suite, with real PostgreSQL and RabbitMQ
 	$(BIN)/pytest
 
-check: .venv/.dev ## format, lint, types, layers, unit tests: no services
+check: .venv/.dev ## format, lint, types, layers, unit tests: seconds, no services
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q tests/unit tests/architecture
 
 format: .venv/.dev ## write the code in the house's form
