@@ -164,3 +164,12 @@ def count_due(conn: Connection, *, limit: int) -> int:
     """Return how many pending runs want to be offered now, counting no further than ``limit``."""
     row = conn.execute(_COUNT_DUE, {"limit": limit}).fetchone()
     return row[0] if row else 0
+
+
+_COUNT_RUNNING = "SELECT count(*) FROM trigger_run WHERE status = 'running'"
+
+
+def count_running(conn: Connection) -> int:
+    """Return how many runs are held by workers."""
+    row = conn.execute(_COUNT_RUNNING).fetchone()
+    return row[0] if row else 0

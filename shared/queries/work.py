@@ -14,6 +14,8 @@ from psycopg import Connection
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from shared.domain.work import MAX_WORKER_LOSSES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
@@ -230,9 +232,11 @@ def hand_back(conn: Connection, leases: Sequence[tuple[int, UUID]]) -> list[int]
     return [id for (id,) in conn.execute(_HAND_BACK, parameters)]
 
 
+RESTART_GRACE_SECONDS = 30.0
+"""A restart of the server drops all locks while the workers live: so long only the lease counts."""
+
 # Who lives was read before this statement's snapshot, and a worker takes its lock before it claims:
-# a holder that is not among the living is gone. A restart of the server drops all locks while the
-# workers live, so for 30 s after it only the lease counts.
+# a holder that is not among the living is gone.
 _RECOVER_STALE = """
 WITH lost AS MATERIALIZED (
     SELECT id, clock_timestamp() AS at
@@ -242,7 +246,8 @@ WITH lost AS MATERIALIZED (
             leased_until < (SELECT clock_timestamp())
             OR (
                 worker_id <> ALL(%(living)s::int[])
-                AND pg_postmaster_start_time() < clock_timestamp() - interval '30 s'
+                AND pg_postmaster_start_time()
+                    < clock_timestamp() - make_interval(secs => %(restart_grace_seconds)s)
             )
         )
     ORDER BY id
@@ -252,7 +257,7 @@ WITH lost AS MATERIALIZED (
     SELECT
         run.id,
         run.worker_losses + 1 AS losses,
-        run.worker_losses + 1 >= 5 AS is_last,
+        run.worker_losses + 1 >= %(max_losses)s AS is_last,
         lost.at + CASE
             WHEN run.worker_losses = 0 THEN interval '0 s'
             ELSE interval '10 s' * 2 ^ (run.worker_losses + 1)
@@ -263,7 +268,7 @@ WITH lost AS MATERIALIZED (
 )
 UPDATE trigger_run AS run
 SET status = CASE WHEN judged.is_last THEN 'failed' ELSE 'pending' END,
-    error = CASE WHEN judged.is_last THEN 'worker lost 5 times' ELSE run.error END,
+    error = CASE WHEN judged.is_last THEN %(error)s ELSE run.error END,
     finished_at = CASE WHEN judged.is_last THEN judged.at END,
     next_attempt_at = CASE WHEN judged.is_last THEN NULL ELSE judged.next_at END,
     announce_at = CASE WHEN judged.is_last THEN NULL ELSE judged.next_at END,
@@ -278,20 +283,24 @@ RETURNING run.id, run.status
 """
 
 
-def recover_stale(conn: Connection, *, living: Sequence[int], limit: int = 500) -> list[Recovered]:
+def recover_stale(
+    conn: Connection,
+    *,
+    living: Sequence[int],
+    limit: int = 500,
+    restart_grace_seconds: float = RESTART_GRACE_SECONDS,
+) -> list[Recovered]:
     """running -> pending | failed: take runs back whose lease is over or whose worker is gone.
 
     ``living`` comes from ``workers.living_workers``, read before. The token stays. A first loss
     costs no delay, later ones 10 s x 2^losses; the fifth ends the run, ``worker lost 5 times``.
     """
+    parameters = {
+        "living": list(living),
+        "limit": limit,
+        "restart_grace_seconds": restart_grace_seconds,
+        "max_losses": MAX_WORKER_LOSSES,
+        "error": f"worker lost {MAX_WORKER_LOSSES} times",
+    }
     with conn.cursor(row_factory=class_row(Recovered)) as cursor:
-        return cursor.execute(_RECOVER_STALE, {"living": list(living), "limit": limit}).fetchall()
-
-
-_COUNT_RUNNING = "SELECT count(*) FROM trigger_run WHERE status = 'running'"
-
-
-def count_running(conn: Connection) -> int:
-    """Return how many runs are held by workers."""
-    row = conn.execute(_COUNT_RUNNING).fetchone()
-    return row[0] if row else 0
+        return cursor.execute(_RECOVER_STALE, parameters).fetchall()
