@@ -1,0 +1,103 @@
+"""Triggers follow the columns that they name."""
+
+from uuid import UUID
+
+from hypothesis import given
+
+from shared.domain.column_renames import rename_columns, rename_written_columns
+from tests.builders import TABLE_ID, a_stored_trigger
+from tests.strategies import json_values
+
+ELSEWHERE = UUID(int=9)
+
+
+def renamed(trigger, **renames):
+    return rename_columns([trigger], renames, table_id=TABLE_ID)[0]
+
+
+def with_actions(*actions):
+    return a_stored_trigger(actions=list(actions))
+
+
+def creating(table_id, **data):
+    return {"type": "create_record", "table_id": table_id, "data": data}
+
+
+def test_schedule_predicates_and_tokens_are_rewritten():
+    trigger = a_stored_trigger(
+        schedule={"type": "date_column_reached", "column": "due", "offset_minutes": -60},
+        when=[
+            {"column": "due", "op": "not_empty"},
+            {"column": "status", "op": "eq", "value": "due"},
+        ],
+        actions=[{"type": "notify", "message": "due: $row.due ${row.status}"}],
+    )
+
+    assert renamed(trigger, due="到期 時間", status="state") == trigger | {
+        "schedule": {"type": "date_column_reached", "column": "到期 時間", "offset_minutes": -60},
+        "when": [
+            {"column": "到期 時間", "op": "not_empty"},
+            {"column": "state", "op": "eq", "value": "due"},
+        ],
+        "actions": [{"type": "notify", "message": "due: ${row.到期 時間} ${row.state}"}],
+    }
+
+
+def test_written_cells_of_the_table_are_rewritten():
+    own = str(TABLE_ID).upper()
+    trigger = with_actions(
+        {"type": "update_record", "data": {"a": "$row.a", "b": 1}},
+        {"type": "update_record", "target": 7, "data": {"a": 1}},
+        creating(own, a="${row.b}"),
+        creating(str(ELSEWHERE), a="$row.a"),
+    )
+
+    assert renamed(trigger, a="x")["actions"] == [
+        {"type": "update_record", "data": {"x": "$row.x", "b": 1}},
+        {"type": "update_record", "target": 7, "data": {"x": 1}},
+        creating(own, x="${row.b}"),
+        creating(str(ELSEWHERE), a="$row.x"),
+    ]
+
+
+def test_two_columns_swap_their_names():
+    trigger = with_actions({"type": "update_record", "data": {"a": "$row.b", "b": "$row.a"}})
+
+    assert renamed(trigger, a="b", b="a")["actions"] == [
+        {"type": "update_record", "data": {"b": "$row.a", "a": "$row.b"}}
+    ]
+
+
+def test_what_is_not_named_stays():
+    trigger = a_stored_trigger(
+        schedule={"type": "daily", "at": "09:00"},
+        actions=[{"type": "webhook", "url": "https://example.com/a", "payload": {"a": "a"}}],
+    )
+
+    assert renamed(trigger, a="x", at="x") == trigger
+
+
+def test_other_tables_follow_in_the_records_they_create():
+    trigger = with_actions(
+        creating(str(TABLE_ID), a="$row.a"),
+        creating(str(ELSEWHERE), a=1),
+        {"type": "update_record", "data": {"a": 1}},
+    )
+
+    assert rename_written_columns([trigger], {"a": "x"}, table_id=TABLE_ID) == [
+        with_actions(
+            creating(str(TABLE_ID), x="$row.a"),
+            creating(str(ELSEWHERE), a=1),
+            {"type": "update_record", "data": {"a": 1}},
+        )
+    ]
+
+
+@given(json_values)
+def test_broken_triggers_are_no_exception(raw):
+    broken = [raw, {"schedule": raw, "when": raw, "actions": raw}, {"when": [raw]}]
+    broken.append({"actions": [raw, {"type": "update_record", "data": raw}]})
+    broken.append({"actions": [{"type": "create_record", "table_id": raw, "data": raw}]})
+
+    assert len(rename_columns(broken, {"a": "b"}, table_id=TABLE_ID)) == 5
+    assert len(rename_written_columns(broken, {"a": "b"}, table_id=TABLE_ID)) == 5
