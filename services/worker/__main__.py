@@ -26,7 +26,7 @@ from shared.messaging.transport import open_consumer
 from shared.observability.http import HealthServer
 from shared.observability.logs import configure_logging
 from shared.settings import Settings, read_settings
-from shared.usecases.announce import recover_lost_runs
+from shared.usecases.announce import recover
 
 _NAME = "duebook-worker"
 # Of the grace period, what is kept for handing back and for the last commits.
@@ -94,7 +94,7 @@ class _Worker:
             limits=LeaseLimits(
                 lease_seconds=settings.lease_seconds, renew_seconds=settings.renew_seconds
             ),
-            sweep=recover_lost_runs if settings.amqp_url is None else None,
+            sweep=recover if settings.amqp_url is None else None,
         )
         self._claimer = Claimer(
             open_session,

@@ -1,7 +1,7 @@
 """One execution of one action of a run, as a value: what it leaves behind, well or not."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -19,11 +19,15 @@ Receipts = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why an action did not end well; ``transient`` means that another execution may."""
+    """Why an action did not end well; ``transient`` means that another execution may.
+
+    ``unknown``: what it was to do may be done all the same.
+    """
 
     detail: str
     transient: bool
     retry_after: float | None = None
+    unknown: bool = False
     result: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -48,9 +52,21 @@ class Execution:
         return self.config.get("on_error") == "continue"
 
     @property
-    def outcome_is_unknown(self) -> bool:
-        """Whether an earlier execution may have been sent and must not be sent again."""
-        return self.run.open_action == self.position and self.config.get("on_unknown") == "fail"
+    def was_opened(self) -> bool:
+        """Whether an earlier execution was about to be sent and left no receipt."""
+        return self.run.open_action == self.position
+
+    @property
+    def is_sent_once(self) -> bool:
+        """Whether it must not be sent again when the outcome of a call is unknown."""
+        return self.config.get("on_unknown") == "fail"
+
+    def settled(self, failure: Failure) -> Failure:
+        """Return the failure as this action takes it: an unknown outcome may be the last."""
+        if not (failure.unknown and self.is_sent_once):
+            return failure
+        detail = f"{failure.detail}; the outcome is unknown, and on_unknown is fail"
+        return replace(failure, detail=detail, transient=False)
 
     def after_success(self, result: Mapping[str, Any], *, now: datetime) -> Save | Finish:
         """Return the step that writes the ok receipt, with the run's end if this was the last."""
@@ -106,8 +122,9 @@ def first_error(receipts: Receipts) -> str | None:
 
 def finish(run: ClaimedRun, receipts: Receipts, *, error: str | None) -> Finish:
     """Return the end of a run: done without an error, else failed with it."""
-    status = "done" if error is None else "failed"
-    return Finish(run=run, receipts=receipts, status=status, error=error)
+    return Finish(
+        run=run, receipts=receipts, status="done" if error is None else "failed", error=error
+    )
 
 
 def failure_of(error: Exception) -> Failure:
@@ -118,6 +135,7 @@ def failure_of(error: Exception) -> Failure:
                 detail=error.detail,
                 transient=error.transient,
                 retry_after=error.retry_after,
+                unknown=error.unknown,
                 result=error.result,
             )
         case OperationalError() | PoolTimeout() | Unavailable():

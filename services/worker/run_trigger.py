@@ -39,7 +39,7 @@ from shared.errors import AppError
 from shared.observability import metrics
 
 TABLE_GONE = "trigger config no longer exists"
-OUTCOME_UNKNOWN = "an earlier call may have been sent and its outcome is unknown (on_unknown: fail)"
+EARLIER_CALL = "a worker was lost after an earlier call may have been sent"
 
 _log = structlog.get_logger()
 
@@ -134,7 +134,7 @@ class RunExecutor:
             if not isinstance(error, ActionFailed | AppError | psycopg.OperationalError):
                 _log.exception("action_crashed", action_type=action.type)
             metrics.ACTION_OUTCOMES.labels(type=action.type, ok="false").inc()
-            return self._fail(execution, failure_of(error))
+            return self._fail(execution, execution.settled(failure_of(error)))
         metrics.ACTION_OUTCOMES.labels(type=action.type, ok="true").inc()
         metrics.ACTION_SECONDS.labels(type=action.type).observe(self._seconds_of(execution))
         return step.receipts if isinstance(step, Save) else None
@@ -150,8 +150,8 @@ class RunExecutor:
 
     def _call(self, execution: Execution, action: Action) -> Save | Finish:
         """An external action: intent, call, receipt, each committed before the next begins."""
-        if execution.outcome_is_unknown:
-            raise ActionFailed(OUTCOME_UNKNOWN)
+        if execution.was_opened and execution.is_sent_once:
+            raise ActionFailed(EARLIER_CALL, unknown=True)
         self._write(Intent(run=execution.run, position=execution.position))
         result = action.execute(execution.config, self._context(execution, None))
         step = execution.after_success(result, now=self._time.now())

@@ -79,11 +79,16 @@ class HttpCaller:
                 if connection is not None:
                     connection.close()
                 late = deadline.expired or isinstance(error, TimeoutError)
-                raise _no_answer(call.url, deadline_seconds if late else None, error) from error
+                raise _no_answer(
+                    call.url,
+                    deadline_seconds if late else None,
+                    error,
+                    sent=connection is not None,
+                ) from error
         # Outside of the limit: from here on nobody shuts the socket any more.
         if deadline.expired:
             connection.close()
-            raise _no_answer(call.url, deadline_seconds, None)
+            raise _no_answer(call.url, deadline_seconds, None, sent=True)
         if reusable:
             self._connections.keep(connection)
         else:
@@ -177,13 +182,20 @@ def _excerpt(body: bytes) -> str:
     return f": {text[:_EXCERPT]}" if text else ""
 
 
-def _no_answer(url: Url, late_after: float | None, error: Exception | None) -> ActionFailed:
+def _no_answer(
+    url: Url, late_after: float | None, error: Exception | None, *, sent: bool
+) -> ActionFailed:
+    """Return the failure; once there was a connection, the receiver may have got the request."""
+    return ActionFailed(_why_no_answer(url, late_after, error), transient=True, unknown=sent)
+
+
+def _why_no_answer(url: Url, late_after: float | None, error: Exception | None) -> str:
     if late_after is not None:
-        return ActionFailed(f"{url.host} gave no answer in {late_after:g} s", transient=True)
+        return f"{url.host} gave no answer in {late_after:g} s"
     if isinstance(error, ssl.SSLError):
         reason = getattr(error, "verify_message", "") or error.reason or "no TLS"
-        return ActionFailed(f"TLS with {url.host} failed: {reason}", transient=True)
+        return f"TLS with {url.host} failed: {reason}"
     if isinstance(error, OSError):
         reason = error.strerror or "it was closed without an answer"
-        return ActionFailed(f"no connection to {url.host}: {reason}", transient=True)
-    return ActionFailed(f"{url.host} gave no readable answer", transient=True)
+        return f"no connection to {url.host}: {reason}"
+    return f"{url.host} gave no readable answer"

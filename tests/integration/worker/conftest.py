@@ -1,0 +1,149 @@
+"""A worker's parts on a real database, driven one step at a time by the test itself."""
+
+from dataclasses import dataclass
+from ipaddress import ip_network
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from services.worker.committer import Committer, HandBack
+from services.worker.definitions import Definitions
+from services.worker.holdings import Holdings
+from services.worker.intake import Claimer
+from services.worker.run_trigger import RunExecutor
+from services.worker.server_time import ServerTime
+from shared.actions.action import Services
+from shared.actions.addresses import AddressPolicy
+from shared.actions.http import HttpCaller
+from shared.db.connection import connect, open_pool
+from shared.domain.definitions import definition_body, definition_hash
+from tests.builders_db import insert_records, insert_run, insert_table, row_of
+from tests.integration.actions.receivers import a_receiver
+from tests.integration.worker.runs import a_claimed_run
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """The parts of one worker, and what a test does with them."""
+
+    conn: object
+    url: str
+    pool: object
+    committer: Committer
+    holdings: Holdings
+    executor: RunExecutor
+    claimer: Claimer
+    free: bool = True
+
+    def insert(self, *actions, table=None, data=None, **columns):
+        """Insert a due run of these actions on a new record, and return its id."""
+        table = table or insert_table(self.conn)
+        record = insert_records(self.conn, table, [data or {"c1": "broken lamp"}])[0]
+        trigger = {"id": "trg_000000000001", "name": "tell", "on": "record_created"}
+        body = definition_body(trigger | {"actions": list(actions)}, table.columns)
+        digest = definition_hash(body)
+        self.conn.execute(
+            "INSERT INTO definition (tenant_id, hash, body) VALUES (%s, %s, %s)"
+            " ON CONFLICT DO NOTHING",
+            [table.tenant_id, digest, Jsonb(body)],
+        )
+        return insert_run(
+            self.conn,
+            table,
+            definition_hash=digest,
+            record_id=record.id,
+            snapshot=Jsonb(record.data),
+            **columns,
+        )
+
+    def claim(self):
+        """Claim all that is due and return what is held of it."""
+        return [self.holdings.get(run) for run in self.claimer.claim_due(limit=100, fairly=False)]
+
+    def execute(self):
+        """Claim and execute all that is due; wait until its ends are written."""
+        for held in self.claim():
+            self.executor.execute(held)
+        self.flush()
+
+    def flush(self):
+        """Wait until what was submitted so far is written."""
+        self.committer.submit(HandBack(run=a_claimed_run(id=-1))).result()
+
+    def again(self, run_id):
+        """Make a waiting run due now."""
+        self.conn.execute(
+            "UPDATE trigger_run SET next_attempt_at = clock_timestamp(),"
+            " announce_at = clock_timestamp() WHERE id = %s AND status = 'pending'",
+            [run_id],
+        )
+
+    def run(self, run_id):
+        return row_of(self.conn, "trigger_run", run_id)
+
+    def messages(self):
+        """The messages delivered, oldest first."""
+        rows = self.conn.execute("SELECT message FROM chat_message ORDER BY id")
+        return [message for (message,) in rows]
+
+
+@pytest.fixture
+def receiver():
+    with a_receiver() as running:
+        yield running
+
+
+@pytest.fixture
+def make_bench(conn, database_url):
+    """A maker of benches on one database; each is another worker."""
+    made = []
+
+    def make(*, worker_id=1, gateway_url=None):
+        pool = open_pool(database_url, application_name="worker", size=2)
+        caller = HttpCaller(
+            policy=AddressPolicy(allowed_networks=(ip_network("127.0.0.0/8"),)),
+            ports=range(1, 65536),
+            user_agent="Duebook/test",
+        )
+        committer = Committer(lambda: connect(database_url, application_name="committer"))
+        committer.start()
+        holdings = Holdings()
+        bench = None
+        executor = RunExecutor(
+            pool=pool,
+            committer=committer,
+            holdings=holdings,
+            definitions=Definitions(pool),
+            services=Services(http=caller, gateway_url=gateway_url, deadline_seconds=5),
+            time=ServerTime(conn),
+            may_begin=lambda: bench.free,
+        )
+        claimer = Claimer(
+            lambda: connect(database_url, application_name="claimer"),
+            worker_id=worker_id,
+            holdings=holdings,
+            lease_seconds=300,
+        )
+        bench = Bench(
+            conn=conn,
+            url=database_url,
+            pool=pool,
+            committer=committer,
+            holdings=holdings,
+            executor=executor,
+            claimer=claimer,
+        )
+        made.append((bench, caller))
+        return bench
+
+    yield make
+    for bench, caller in made:
+        bench.committer.close(seconds=5)
+        bench.claimer.close()
+        bench.pool.close()
+        caller.close()
+
+
+@pytest.fixture
+def bench(make_bench):
+    return make_bench()

@@ -1,0 +1,312 @@
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+import pytest
+
+from tests.builders_db import LONG_AGO, insert_table
+from tests.integration.actions.receivers import a_receiver
+from tests.integration.worker.runs import api_call, notify
+
+OK = (200, {}, b"")
+BUSY = (503, {}, b"busy")
+WRONG = (400, {}, b"no")
+
+
+def results(bench, run_id):
+    return [(each["type"], each["ok"]) for each in bench.run(run_id)["action_results"]]
+
+
+def test_a_run_executes_its_actions_in_order_and_is_done(bench):
+    run_id = bench.insert(notify("first"), notify("then $row.title"))
+
+    bench.execute()
+
+    run = bench.run(run_id)
+    assert (run["status"], run["error"]) == ("done", None)
+    assert bench.messages() == ["first", "then broken lamp"]
+    assert [receipt["attempts"] for receipt in run["action_results"]] == [1, 1]
+    assert run["finished_at"] is not None
+
+
+def test_a_run_of_a_trashed_table_fails_without_executing(bench, conn):
+    table = insert_table(conn)
+    run_id = bench.insert(notify(), table=table)
+    conn.execute("UPDATE custom_table SET trashed_at = clock_timestamp() WHERE id = %s", [table.id])
+
+    bench.execute()
+
+    run = bench.run(run_id)
+    assert (run["status"], run["error"]) == ("failed", "trigger config no longer exists")
+    assert bench.messages() == []
+
+
+def test_a_permanent_failure_stops_the_run_and_names_the_action(bench, receiver):
+    receiver.answers = [WRONG]
+    run_id = bench.insert(notify("before"), api_call(receiver.url), notify("after"))
+
+    bench.execute()
+
+    run = bench.run(run_id)
+    assert run["status"] == "failed"
+    assert run["error"].startswith("action 2 (api_call): answered 400")
+    assert results(bench, run_id) == [("notify", True), ("api_call", False)]
+    assert run["action_results"][1]["detail"].startswith("answered 400")
+    assert bench.messages() == ["before"]
+
+
+def test_a_run_continues_past_a_failure_that_allows_it_and_ends_failed(bench, receiver):
+    receiver.answers = [WRONG]
+    run_id = bench.insert(api_call(receiver.url, on_error="continue"), notify("after"))
+
+    bench.execute()
+
+    run = bench.run(run_id)
+    assert run["status"] == "failed"
+    assert run["error"].startswith("action 1 (api_call)")
+    assert results(bench, run_id) == [("api_call", False), ("notify", True)]
+    assert len(receiver.requests) == 1
+
+
+def test_a_transient_failure_waits_in_the_database_and_resumes_behind_ok_receipts(bench, receiver):
+    receiver.answers = [BUSY, OK]
+    run_id = bench.insert(notify("once"), api_call(receiver.url))
+
+    bench.execute()
+    waiting = bench.run(run_id)
+    bench.again(run_id)
+    bench.execute()
+
+    assert waiting["status"] == "pending"
+    assert waiting["next_attempt_at"] > waiting["updated_at"]
+    assert waiting["action_results"][1]["ok"] is False
+    run = bench.run(run_id)
+    assert (run["status"], run["attempts"]) == ("done", 2)
+    assert run["action_results"][1]["attempts"] == 2
+    assert bench.messages() == ["once"]
+
+
+def test_retries_end_after_four_executions(bench, receiver):
+    receiver.answers = [BUSY]
+    run_id = bench.insert(api_call(receiver.url))
+
+    for _ in range(6):
+        bench.execute()
+        bench.again(run_id)
+
+    run = bench.run(run_id)
+    assert (run["status"], run["attempts"]) == ("failed", 4)
+    assert len(receiver.requests) == 4
+
+
+def test_a_spent_budget_lets_a_run_continue_where_it_may(bench, receiver):
+    receiver.answers = [BUSY]
+    run_id = bench.insert(api_call(receiver.url, on_error="continue"), notify("after"))
+
+    for _ in range(4):
+        bench.execute()
+        bench.again(run_id)
+
+    assert bench.run(run_id)["status"] == "failed"
+    assert results(bench, run_id) == [("api_call", False), ("notify", True)]
+
+
+def test_a_failure_continued_past_is_not_repeated_when_a_later_action_retries(bench, receiver):
+    receiver.answers = [BUSY, OK]
+    with a_receiver() as wrong:
+        wrong.answers = [WRONG]
+        run_id = bench.insert(
+            api_call(wrong.url, on_error="continue"), api_call(receiver.url), notify("after")
+        )
+
+        bench.execute()
+        bench.again(run_id)
+        bench.execute()
+
+        assert len(wrong.requests) == 1
+    assert results(bench, run_id) == [("api_call", False), ("api_call", True), ("notify", True)]
+
+
+def test_every_attempt_carries_the_same_key_and_a_higher_delivery_number(bench, receiver):
+    receiver.answers = [BUSY, OK]
+    run_id = bench.insert(api_call(receiver.url))
+
+    bench.execute()
+    bench.again(run_id)
+    bench.execute()
+
+    headers = [request.headers for request in receiver.requests]
+    assert headers[0]["idempotency-key"] == headers[1]["idempotency-key"]
+    assert [each["duebook-delivery"] for each in headers] == ["1", "2"]
+
+
+def test_the_intent_is_committed_before_an_external_call_begins(bench, conn, receiver):
+    seen = []
+    with a_receiver() as watching:
+
+        class Watching(list):
+            def append(self, request):
+                seen.append(bench.run(run_id)["open_action"])
+                super().append(request)
+
+        watching.requests = Watching()
+        run_id = bench.insert(notify(), api_call(watching.url))
+        bench.execute()
+
+    assert seen == [1]
+    assert bench.run(run_id)["open_action"] is None
+
+
+def test_a_call_that_may_have_been_sent_is_sent_again_under_its_key(bench, receiver):
+    run_id = bench.insert(api_call(receiver.url), open_action=0)
+
+    bench.execute()
+
+    assert len(receiver.requests) == 1
+    assert bench.run(run_id)["status"] == "done"
+
+
+def test_a_call_that_may_have_been_sent_is_not_sent_again_where_that_is_forbidden(bench, receiver):
+    run_id = bench.insert(api_call(receiver.url, on_unknown="fail"), open_action=0)
+
+    bench.execute()
+
+    run = bench.run(run_id)
+    assert receiver.requests == []
+    assert run["status"] == "failed"
+    assert "outcome is unknown" in run["error"]
+
+
+def test_a_call_that_got_no_answer_is_not_sent_again_where_that_is_forbidden(bench):
+    with a_receiver() as deaf:
+        deaf.answers = [(200, {"Content-Length": "10"}, b"short")]
+        run_id = bench.insert(api_call(deaf.url, on_unknown="fail"))
+        bench.execute()
+        bench.again(run_id)
+        bench.execute()
+
+        assert len(deaf.requests) == 1
+    run = bench.run(run_id)
+    assert run["status"] == "failed"
+    assert "outcome is unknown" in run["error"]
+
+
+def test_a_fenced_out_worker_leaves_no_effect_and_no_receipt(bench, conn):
+    run_id = bench.insert(notify())
+    [held] = bench.claim()
+    conn.execute("UPDATE trigger_run SET lease_token = %s WHERE id = %s", [uuid4(), run_id])
+
+    bench.executor.execute(held)
+    bench.flush()
+
+    assert bench.messages() == []
+    assert bench.run(run_id)["action_results"] == []
+    assert bench.run(run_id)["status"] == "running"
+
+
+def test_a_fenced_out_worker_makes_no_call(bench, conn, receiver):
+    run_id = bench.insert(api_call(receiver.url))
+    [held] = bench.claim()
+    conn.execute("UPDATE trigger_run SET lease_token = %s WHERE id = %s", [uuid4(), run_id])
+
+    bench.executor.execute(held)
+
+    assert receiver.requests == []
+
+
+def test_a_worker_that_fell_asleep_begins_nothing_with_too_little_lease_left(bench):
+    run_id = bench.insert(notify())
+    [held] = bench.claim()
+    held.until -= 295
+
+    bench.executor.execute(held)
+    bench.flush()
+
+    run = bench.run(run_id)
+    assert (run["status"], run["attempts"], run["starts"]) == ("pending", 0, 1)
+    assert bench.messages() == []
+
+
+def test_a_worker_that_may_not_begin_hands_back_between_two_actions(bench, receiver):
+    run_id = bench.insert(api_call(receiver.url), notify("after"))
+    [held] = bench.claim()
+    original = receiver.next_answer
+
+    bench.free = True
+    bench.executor._may_begin = lambda: not receiver.requests
+    bench.executor.execute(held)
+    bench.flush()
+
+    run = bench.run(run_id)
+    assert original() == OK
+    assert (run["status"], run["attempts"]) == ("pending", 0)
+    assert results(bench, run_id) == [("api_call", True)]
+    assert bench.messages() == []
+
+
+def test_an_ok_that_comes_late_is_taken_while_nobody_claimed_the_run_since(bench, conn, receiver):
+    run_id = bench.insert(api_call(receiver.url))
+    [held] = bench.claim()
+
+    class Swept(list):
+        def append(self, request):
+            super().append(request)
+            conn.execute(
+                "UPDATE trigger_run SET status = 'pending', worker_id = NULL, leased_until = NULL,"
+                " next_attempt_at = %s, announce_at = %s WHERE id = %s",
+                [LONG_AGO, LONG_AGO, run_id],
+            )
+
+    receiver.requests = Swept()
+    bench.executor.execute(held)
+    bench.flush()
+
+    assert bench.run(run_id)["status"] == "done"
+
+
+def test_a_definition_that_cannot_be_executed_fails_its_run_and_nothing_else(bench):
+    broken = bench.insert({"type": "gone"})
+    healthy = bench.insert(notify())
+
+    bench.execute()
+
+    assert bench.run(broken)["status"] == "failed"
+    assert bench.run(healthy)["status"] == "done"
+
+
+def test_a_message_is_stored_once_though_the_gateway_is_told_again(make_bench, receiver):
+    receiver.answers = [BUSY, OK]
+    bench = make_bench(gateway_url=receiver.url)
+    run_id = bench.insert(notify("hello"))
+
+    bench.execute()
+    bench.again(run_id)
+    bench.execute()
+
+    assert bench.messages() == ["hello"]
+    assert len(receiver.requests) == 2
+    assert bench.run(run_id)["action_results"][0]["gateway"] == {"ok": True, "status": 200}
+
+
+def test_two_workers_never_execute_one_run_twice(make_bench, conn):
+    first, second = make_bench(worker_id=1), make_bench(worker_id=2)
+    for number in range(60):
+        first.insert(notify(f"number {number}"))
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda bench: [bench.execute() for _ in range(3)], [first, second]))
+
+    assert len(first.messages()) == 60
+    assert conn.execute("SELECT DISTINCT status, starts FROM trigger_run").fetchall() == [
+        ("done", 1)
+    ]
+
+
+@pytest.mark.parametrize("on_error", ["stop", "continue"])
+def test_what_an_action_reads_is_frozen(bench, conn, on_error):
+    run_id = bench.insert(notify("$row.title", on_error=on_error))
+    conn.execute("""UPDATE record SET data = '{"c1": "changed"}', version = 2""")
+
+    bench.execute()
+
+    assert bench.run(run_id)["status"] == "done"
+    assert bench.messages() == ["broken lamp"]
