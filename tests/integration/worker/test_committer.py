@@ -1,0 +1,118 @@
+from concurrent.futures import wait
+
+import pytest
+
+from services.worker.committer import Committer, Finish, HandBack, Intent, Postpone, Save
+from shared.db.connection import connect
+from shared.domain.runs import receipt
+from tests.builders_db import LONG_AGO
+from tests.integration.worker.runs import notify
+
+
+def ok_receipt():
+    return receipt(
+        "notify",
+        ok=True,
+        detail=None,
+        attempts=1,
+        started_at=LONG_AGO,
+        finished_at=LONG_AGO,
+        result={},
+    )
+
+
+def a_finish(run, **changes):
+    values = {"run": run, "receipts": [ok_receipt()], "status": "done", "error": None}
+    return Finish(**values | changes)
+
+
+def claimed(bench, count):
+    ids = [bench.insert(notify()) for _ in range(count)]
+    return ids, [held.run for held in bench.claim()]
+
+
+def cut(conn, application_name):
+    conn.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",
+        [application_name],
+    )
+
+
+def test_steps_of_many_runs_are_written_and_answered_one_by_one(bench, conn):
+    ids, runs = claimed(bench, 5)
+    conn.execute("UPDATE trigger_run SET lease_token = gen_random_uuid() WHERE id = %s", [ids[4]])
+    steps = [
+        a_finish(runs[0]),
+        Intent(run=runs[1], position=0),
+        Save(run=runs[2], receipts=[ok_receipt()]),
+        Postpone(run=runs[3], receipts=[], delay_seconds=60),
+        HandBack(run=runs[4]),
+    ]
+
+    written = [bench.committer.submit(step).result() for step in steps]
+
+    assert written == [True, True, True, True, False]
+    states = [bench.run(id)["status"] for id in ids]
+    assert states == ["done", "running", "running", "pending", "running"]
+
+
+def test_a_lost_session_costs_no_step(bench, conn):
+    _, runs = claimed(bench, 20)
+    bench.committer.submit(a_finish(runs[0])).result()
+
+    cut(conn, "committer")
+    written = [bench.committer.submit(a_finish(run)) for run in runs[1:]]
+
+    assert all(future.result() for future in written)
+    assert conn.execute("SELECT DISTINCT status FROM trigger_run").fetchall() == [("done",)]
+
+
+def test_a_step_that_cannot_be_written_leaves_its_group_alone(bench):
+    ids, runs = claimed(bench, 3)
+    poisoned = a_finish(runs[1], status="failed", error="x" * 2000)
+
+    futures = [
+        bench.committer.submit(step) for step in (a_finish(runs[0]), poisoned, a_finish(runs[2]))
+    ]
+    wait(futures)
+
+    assert [future.result() for future in futures] == [True, False, True]
+    assert [bench.run(id)["status"] for id in ids] == ["done", "running", "done"]
+
+
+def test_two_steps_of_one_run_are_never_in_one_group(bench):
+    [run_id], [run] = claimed(bench, 1)
+
+    futures = [
+        bench.committer.submit(Intent(run=run, position=0)),
+        bench.committer.submit(Save(run=run, receipts=[ok_receipt()])),
+        bench.committer.submit(a_finish(run)),
+    ]
+
+    assert [future.result() for future in futures] == [True, True, True]
+    assert bench.run(run_id)["status"] == "done"
+
+
+def test_closing_writes_what_was_submitted(bench, database_url):
+    [run_id], [run] = claimed(bench, 1)
+    committer = Committer(lambda: connect(database_url, application_name="closing"))
+    written = committer.submit(a_finish(run))
+
+    committer.start()
+    committer.close(seconds=10)
+
+    assert written.result() is True
+    assert bench.run(run_id)["status"] == "done"
+
+
+@pytest.mark.parametrize("url", ["postgresql://duebook@127.0.0.1:9/none"])
+def test_closing_gives_up_on_a_database_that_stays_away(bench, url):
+    [run_id], [run] = claimed(bench, 1)
+    committer = Committer(lambda: connect(url, application_name="away"))
+    committer.start()
+    written = committer.submit(a_finish(run))
+
+    committer.close(seconds=0.2)
+
+    assert written.result() is False
+    assert bench.run(run_id)["status"] == "running"

@@ -1,0 +1,103 @@
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+
+from services.worker.lease import LeaseKeeper, LeaseLimits, Liveness
+from services.worker.server_time import ServerTime
+from shared.db.connection import connect
+from shared.lifecycle import wait_until
+from shared.queries.workers import living_workers
+from tests.builders_db import row_of
+from tests.integration.worker.runs import notify
+
+
+@pytest.fixture
+def liveness(database_url):
+    with Liveness(
+        lambda: connect(database_url, application_name="liveness"),
+        roles=("trigger-worker",),
+        threads=4,
+    ) as liveness:
+        yield liveness
+
+
+@pytest.fixture
+def keeper(bench, conn, database_url, liveness):
+    return LeaseKeeper(
+        lambda: connect(database_url, application_name="leases"),
+        liveness=liveness,
+        holdings=bench.holdings,
+        time=ServerTime(conn),
+        limits=LeaseLimits(lease_seconds=300, renew_seconds=30),
+        sweep=None,
+    )
+
+
+def of_this_worker(conn, liveness):
+    conn.execute("UPDATE trigger_run SET worker_id = %s", [liveness.worker_id])
+
+
+def test_a_worker_lives_as_long_as_its_session(conn, database_url):
+    with Liveness(
+        lambda: connect(database_url, application_name="liveness"), roles=(), threads=1
+    ) as liveness:
+        alive = living_workers(conn)
+
+    assert liveness.worker_id in alive
+    assert wait_until(lambda: living_workers(conn) == [], seconds=10)
+    assert row_of(conn, "worker", liveness.worker_id)["stopped_at"] is not None
+
+
+def test_a_worker_that_lost_its_session_is_not_alive_until_it_holds_its_lock_again(conn, liveness):
+    conn.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'liveness'"
+    )
+
+    noticed = liveness.check()
+    regained = wait_until(liveness.check, seconds=10)
+
+    assert noticed is False
+    assert regained
+    assert living_workers(conn) == [liveness.worker_id]
+
+
+def test_a_renewal_moves_the_lease_on_here_and_in_the_database(bench, conn, keeper, liveness):
+    run_id = bench.insert(notify())
+    [held] = bench.claim()
+    of_this_worker(conn, liveness)
+    conn.execute("UPDATE trigger_run SET leased_until = clock_timestamp()")
+    held.until = 0.0
+
+    keeper.renew(conn)
+
+    assert held.has_time_for(280)
+    assert not held.fenced
+    leased_until = datetime.fromisoformat(bench.run(run_id)["leased_until"])
+    assert (leased_until - datetime.now(UTC)).total_seconds() > 200
+
+
+def test_a_renewal_fences_what_somebody_else_has(bench, conn, keeper, liveness):
+    kept_id, lost_id = bench.insert(notify()), bench.insert(notify())
+    kept, lost = sorted(bench.claim(), key=lambda held: held.run.id)
+    of_this_worker(conn, liveness)
+    conn.execute("UPDATE trigger_run SET lease_token = %s WHERE id = %s", [uuid4(), lost_id])
+
+    keeper.renew(conn)
+
+    assert kept.run.id == kept_id
+    assert not kept.fenced
+    assert lost.fenced
+    assert not lost.has_time_for(0)
+
+
+def test_what_was_let_go_during_a_renewal_is_not_taken_for_lost(bench):
+    bench.insert(notify())
+    [held] = bench.claim()
+    asked = bench.holdings.all()
+
+    bench.holdings.drop(held)
+    fenced = bench.holdings.renewed(asked, ids=set(), until=0.0)
+
+    assert fenced == []
+    assert not held.fenced

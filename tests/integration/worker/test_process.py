@@ -1,0 +1,202 @@
+"""The worker as a process: what is left when it is killed, frozen, or told to stop."""
+
+import os
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from services.cli.children import Child
+from services.cli.embedded_postgres import free_port
+from shared.lifecycle import wait_until
+from shared.queries.notifications import notify_work
+from shared.usecases.announce import recover
+from tests.integration.actions.receivers import a_receiver
+from tests.integration.worker.runs import api_call, notify
+
+# A dead worker is told by its lock only when the server has been up for 30 s.
+SECONDS = 60
+
+
+@pytest.fixture
+def start_worker(database_url, tmp_path):
+    """Starts worker processes without a broker."""
+    children = []
+
+    def start(**environment):
+        log = (tmp_path / f"worker-{len(children)}.log").open("wb")
+        child = Child(
+            [sys.executable, "-m", "services.worker"],
+            environment={
+                **os.environ,
+                "DATABASE_URL": database_url,
+                "HEALTH_PORT": str(free_port()),
+                "WORKER_THREADS": "4",
+                "ALLOWED_NETWORKS": "127.0.0.0/8",
+                "ACTION_DEADLINE_SECONDS": "10",
+                "GRACE_SECONDS": "25",
+                **environment,
+            },
+            output=log,
+        )
+        children.append(child)
+        return child
+
+    yield start
+    for child in children:
+        child.stop()
+
+
+@contextmanager
+def a_held_receiver():
+    """A receiver whose answers wait until ``let_go`` is set."""
+    let_go = threading.Event()
+    with a_receiver() as receiver:
+        answer = receiver.next_answer
+
+        class Held(type(receiver)):
+            __slots__ = ()
+
+            def next_answer(self):
+                let_go.wait(SECONDS)
+                return answer()
+
+        receiver.__class__ = Held
+        receiver.let_go = let_go
+        try:
+            yield receiver, let_go
+        finally:
+            let_go.set()
+
+
+def ended(bench, *ids):
+    return lambda: all(bench.run(id)["status"] in ("done", "failed") for id in ids)
+
+
+def wake(conn):
+    with conn.transaction():
+        notify_work(conn)
+
+
+def test_a_worker_executes_what_is_due_and_what_it_is_woken_for(bench, conn, start_worker):
+    early = bench.insert(notify("early"))
+    start_worker()
+
+    assert wait_until(ended(bench, early), seconds=SECONDS)
+    late = bench.insert(notify("late"))
+    wake(conn)
+    assert wait_until(ended(bench, late), seconds=SECONDS)
+
+    assert bench.messages() == ["early", "late"]
+
+
+def test_work_of_a_killed_worker_runs_again_and_repeats_nothing_recorded(bench, conn, start_worker):
+    with a_held_receiver() as (receiver, let_go):
+        run_id = bench.insert(notify("once"), api_call(receiver.url))
+        first = start_worker()
+        assert wait_until(lambda: len(receiver.requests) == 1, seconds=SECONDS)
+
+        os.kill(first.pid, signal.SIGKILL)
+        start_worker()
+        assert wait_until(lambda: len(receiver.requests) == 2, seconds=SECONDS)
+        let_go.set()
+        assert wait_until(ended(bench, run_id), seconds=SECONDS)
+
+    run = bench.run(run_id)
+    assert (run["status"], run["attempts"], run["worker_losses"], run["starts"]) == (
+        "done",
+        1,
+        1,
+        2,
+    )
+    assert bench.messages() == ["once"]
+    keys = {request.headers["idempotency-key"] for request in receiver.requests}
+    assert len(keys) == 1
+
+
+def test_a_worker_told_to_stop_ends_its_actions_hands_the_rest_back_and_exits_well(
+    bench, conn, start_worker
+):
+    with a_held_receiver() as (receiver, let_go):
+        ids = [bench.insert(api_call(receiver.url), notify(f"{number}")) for number in range(6)]
+        worker = start_worker()
+        assert wait_until(lambda: len(receiver.requests) == 4, seconds=SECONDS)
+
+        os.kill(worker.pid, signal.SIGTERM)
+        let_go.set()
+        assert wait_until(lambda: worker.poll() is not None, seconds=SECONDS)
+
+    runs = [bench.run(id) for id in ids]
+    assert worker.poll() == 0
+    assert {run["status"] for run in runs} <= {"pending", "done"}
+    assert {run["worker_losses"] for run in runs} == {0}
+    assert [run["attempts"] for run in runs if run["status"] == "pending"] == [0] * len(
+        [run for run in runs if run["status"] == "pending"]
+    )
+    assert sum(len(run["action_results"]) >= 1 for run in runs) == len(receiver.requests)
+
+
+def test_a_worker_frozen_beyond_its_lease_changes_nothing_when_it_wakes(bench, conn, start_worker):
+    with a_held_receiver() as (receiver, let_go):
+        run_id = bench.insert(api_call(receiver.url), notify("after"))
+        frozen = start_worker()
+        assert wait_until(lambda: len(receiver.requests) == 1, seconds=SECONDS)
+
+        os.kill(frozen.pid, signal.SIGSTOP)
+        conn.execute("UPDATE trigger_run SET leased_until = clock_timestamp() - interval '1 s'")
+        let_go.set()
+        start_worker()
+        assert wait_until(ended(bench, run_id), seconds=SECONDS)
+        before = bench.run(run_id)
+        os.kill(frozen.pid, signal.SIGCONT)
+        other = bench.insert(notify("other"))
+        wake(conn)
+        assert wait_until(ended(bench, other), seconds=SECONDS)
+        os.kill(frozen.pid, signal.SIGTERM)
+        assert wait_until(lambda: frozen.poll() is not None, seconds=SECONDS)
+
+    assert bench.run(run_id) == before
+    assert bench.messages() == ["after", "other"]
+
+
+def test_a_worker_outlives_the_loss_of_every_database_session(bench, conn, start_worker):
+    first = bench.insert(notify("first"))
+    start_worker()
+    assert wait_until(ended(bench, first), seconds=SECONDS)
+
+    conn.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE application_name LIKE 'duebook%'"
+    )
+    second = bench.insert(notify("second"))
+
+    assert wait_until(ended(bench, second), seconds=SECONDS)
+
+
+def test_a_run_that_kills_its_worker_five_times_fails_and_its_neighbours_do_not(
+    bench, conn, start_worker
+):
+    with a_held_receiver() as (receiver, _let_go):
+        deadly = bench.insert(api_call(receiver.url))
+        neighbours = []
+        for losses in range(1, 6):
+            neighbours.append(bench.insert(notify("fine")))
+            worker = start_worker()
+            assert wait_until(lambda: len(receiver.requests) == losses, seconds=SECONDS)  # noqa: B023
+            os.kill(worker.pid, signal.SIGKILL)
+            assert wait_until(lambda: lost(bench, conn, deadly) == losses, seconds=SECONDS)  # noqa: B023
+            bench.again(deadly)
+
+    run = bench.run(deadly)
+    assert (run["status"], run["error"]) == ("failed", "worker lost 5 times")
+    start_worker()
+    assert wait_until(ended(bench, *neighbours), seconds=SECONDS)
+    assert {bench.run(id)["status"] for id in neighbours} == {"done"}
+
+
+def lost(bench, conn, run_id):
+    """Sweep, and return how many workers the run has lost."""
+    recover(conn)
+    return bench.run(run_id)["worker_losses"]
