@@ -29,16 +29,19 @@ def in_document_order(raw: object, faults: Iterable[Fault]) -> list[Fault]:
     A part comes before its members, a missing member after those that are there; faults of one
     place keep their order.
     """
-    return sorted(faults, key=lambda fault: tuple(_places(raw, fault.pointer)))
+    members: dict[int, dict[object, int]] = {}  # by identity of an object: its keys in order
+    return sorted(faults, key=lambda fault: tuple(_places(raw, fault.pointer, members)))
 
 
-def _places(raw: object, pointer: str) -> Iterator[int]:
+def _places(raw: object, pointer: str, members: dict[int, dict[object, int]]) -> Iterator[int]:
     value = raw
     for part in pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         match value:
             case dict() if key in value:
-                yield list(value).index(key)
+                if id(value) not in members:
+                    members[id(value)] = {name: place for place, name in enumerate(value)}
+                yield members[id(value)][key]
                 value = value[key]
             case list() if key.isascii() and key.isdigit() and int(key) < len(value):
                 yield int(key)

@@ -6,6 +6,7 @@ The size of a text is limited by whoever received it, since that has to happen w
 import json
 import math
 import re
+from collections import Counter
 from typing import Any
 
 from shared.errors import Fault, InvalidInput
@@ -31,13 +32,13 @@ def loads(data: bytes, *, max_depth: int = MAX_DEPTH) -> Json:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _refusal("json_not_utf8", "the body must be UTF-8") from error
+        raise _refusal("json_not_utf8", "JSON must be UTF-8") from error
     _refuse_too_deep(text, max_depth)
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
-        raise _refusal("json_malformed", f"the body is not JSON: {error.msg} ({where})") from error
+        raise _refusal("json_malformed", f"the text is not JSON: {error.msg} ({where})") from error
     if "\\u" in text:  # only an escape can write what UTF-8 cannot carry
         _refuse_unstorable_text(value)
     return value
@@ -57,7 +58,7 @@ def _refuse_too_deep(text: str, max_depth: int) -> None:
         if first in "[{":
             depth += 1
             if depth > max_depth:
-                message = f"the body is nested more than {max_depth} levels deep"
+                message = f"the JSON is nested more than {max_depth} levels deep"
                 raise _refusal("json_too_deep", message)
         elif first in "]}":
             depth -= 1
@@ -69,7 +70,7 @@ def _refuse_unstorable_text(value: object) -> None:
         match pending.pop():
             case str() as text:
                 if _UNSTORABLE.search(text):
-                    message = "the body has a NUL character or a lone surrogate"
+                    message = "the JSON has a NUL character or a lone surrogate"
                     raise _refusal("json_text_invalid", message)
             case list() as items:
                 pending.extend(items)
@@ -81,14 +82,14 @@ def _refuse_unstorable_text(value: object) -> None:
 def _integer(digits: str) -> int:
     # Length first: int() is quadratic in the digits, and refuses too many with an error of its own.
     if len(digits) > 20 or abs(value := int(digits)) > MAX_INTEGER:
-        raise _refusal("json_number_invalid", "the body has an integer beyond 64 bits")
+        raise _refusal("json_number_invalid", "the JSON has an integer beyond 64 bits")
     return value
 
 
 def _number(digits: str) -> float:
     value = float(digits)
     if math.isinf(value):
-        raise _refusal("json_number_invalid", "the body has a number that is too large")
+        raise _refusal("json_number_invalid", "the JSON has a number that is too large")
     return value
 
 
@@ -99,10 +100,9 @@ def _constant(name: str) -> float:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        (twice, _), *_ = Counter(name for name, _ in pairs).most_common(1)
         shown = json.dumps(twice[:100])
-        raise _refusal("json_duplicate_key", f"the body has the key {shown} twice in one object")
+        raise _refusal("json_duplicate_key", f"the JSON has the key {shown} twice in one object")
     return members
 
 

@@ -66,3 +66,10 @@ def test_pointers_into_what_has_no_members_are_no_exception():
 def test_long_input_is_quoted_in_part():
     assert cut("x" * 200) == "x" * 200
     assert len(cut("x" * 201)) == 200
+
+
+def test_very_many_faults_of_one_object_are_put_in_order():
+    raw = {f"k{n}": n for n in range(50_000)}
+    pointers = [f"/{key}" for key in raw]
+
+    assert ordered(raw, *reversed(pointers)) == pointers

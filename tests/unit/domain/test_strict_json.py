@@ -112,3 +112,11 @@ def test_depth_is_refused_before_the_parser_recurses():
 def test_an_unclosed_text_full_of_escapes_is_read_once():
     assert code_of(b"[" * 33 + b'"' + b'\\"' * 1_000_000) == "json_too_deep"
     assert code_of(b'["' + b'[\\"' * 1_000_000) == "json_malformed"
+
+
+def test_a_repeated_key_is_found_among_very_many():
+    members = [f'"{n}": 0' for n in range(200_000)]
+
+    assert code_of(("{" + ", ".join([*members, members[-1]]) + "}").encode()) == (
+        "json_duplicate_key"
+    )
