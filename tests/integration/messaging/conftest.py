@@ -16,8 +16,7 @@ from shared.messaging.postgres_transport import PostgresConsumer
 from shared.queries import claims
 from shared.queries.announcements import announce_batch
 from shared.queries.notifications import listen_for_work, notify_work
-from shared.queries.workers import register_worker
-from tests.integration.messaging.rows import NOW
+from tests.builders_db import insert_worker
 
 FIRE_BATCH = 4
 
@@ -28,9 +27,7 @@ class Claims:
     def __init__(self, conn):
         self._conn = conn
         self.failures = 0
-        self.worker_id = register_worker(
-            conn, host="test", release="0", roles=["trigger-worker"], threads=4, now=NOW
-        )
+        self.worker_id = insert_worker(conn)
 
     def _lease(self):
         if self.failures:

@@ -12,8 +12,8 @@ from shared.messaging.amqp_consumer import AmqpConsumer
 from shared.messaging.amqp_publisher import AmqpPublisher
 from shared.observability import metrics
 from shared.queries.announcements import announce_batch
+from tests.builders_db import insert_runs
 from tests.integration.messaging.conftest import cut_connections
-from tests.integration.messaging.rows import insert_runs
 
 _LONG = 600.0
 _SHORT = 0.5

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from tests.integration.messaging.rows import insert_runs, insert_table
+from tests.builders_db import FAR_OFF, insert_runs, insert_table
 
 # Long enough never to pass: a wait that does not end shows as a test that hangs.
 _LONG = 600.0
@@ -77,7 +77,7 @@ def test_a_reference_to_a_row_that_is_gone_does_no_harm(transport, open_claims, 
     insert_runs(conn, count=10)
     transport.announce()
     conn.execute("DELETE FROM trigger_run")
-    ids = insert_runs(conn)
+    ids = insert_runs(conn, count=1)
     transport.announce()
     consumer = transport.open_consumer(open_claims())
 
@@ -86,8 +86,8 @@ def test_a_reference_to_a_row_that_is_gone_does_no_harm(transport, open_claims, 
 
 def test_a_row_is_not_received_before_its_time(transport, open_claims, conn):
     table = insert_table(conn)
-    insert_runs(conn, table=table, in_seconds=3600)
-    ids = insert_runs(conn, table=table)
+    insert_runs(conn, table, count=1, announce_at=FAR_OFF, next_attempt_at=FAR_OFF)
+    ids = insert_runs(conn, table, count=1)
     consumer = transport.open_consumer(open_claims())
 
     transport.announce()
