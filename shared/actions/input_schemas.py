@@ -19,8 +19,8 @@ from shared.errors import Fault
 
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_SCHEMA_DEPTH = 12
-MAX_SUBSCHEMAS = 200
-MAX_INPUT_VALUES = 1000
+MAX_SUBSCHEMAS = 100
+MAX_INPUT_VALUES = 500
 
 _MANY = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _ONE = frozenset({"additionalProperties", "items", "not", "if", "then", "else"})

@@ -88,11 +88,12 @@ def identifier() -> fields.String:
     )
 
 
-def mapping(*, required: bool = False) -> fields.Dict:
-    """Return a field for an object whose values may be anything."""
+def mapping(*, required: bool = False, empty: str | None = None) -> fields.Dict:
+    """Return a field for an object whose values may be anything; ``empty`` refuses one without."""
     return fields.Dict(
         keys=fields.String(),
         required=required,
+        validate=None if empty is None else validate.Length(min=1, error=empty),
         error_messages={**_MESSAGES, "invalid": "must be an object"},
     )
 
@@ -136,7 +137,11 @@ def has_tokens(value: Json) -> bool:
 
 
 def schema_faults(action_type: str, schema: type[Schema], raw: Mapping[str, Any]) -> list[Fault]:
-    """Return how ``raw`` does not fit the schema, with pointers relative to the action."""
+    """Return how ``raw`` does not fit the schema, with pointers relative to the action.
+
+    A wrong value of a common choice is not among them: ``read_trigger`` says it.
+    """
+    told = [(name,) for name in ("on_error", "on_unknown") if name in schema().fields]
     return [
         Fault(
             code="action_invalid",
@@ -144,6 +149,7 @@ def schema_faults(action_type: str, schema: type[Schema], raw: Mapping[str, Any]
             message=f"{action_type} {cut('.'.join(path))} {reason}",
         )
         for path, reason in _leaves(schema().validate(raw), ())
+        if path not in told
     ]
 
 

@@ -17,7 +17,7 @@ class UpdateRecordSchema(ActionSchema):
 
     type = kind("update_record")
     target = target()
-    data = mapping(required=True)
+    data = mapping(required=True, empty="must name a column")
 
 
 class UpdateRecord:

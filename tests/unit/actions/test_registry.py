@@ -1,0 +1,164 @@
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from marshmallow import fields
+
+from shared.actions.registry import ACTIONS, check_actions
+from shared.domain.columns import column_from_json
+from shared.domain.commands import Command
+from shared.domain.records import CustomTable
+
+CASES = json.loads((Path(__file__).parents[2] / "cases" / "actions.json").read_text("utf-8"))
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
+TENANT = UUID("dddddddd-dddd-4ddd-8ddd-dddddddddddd")
+COLUMNS = tuple(column_from_json(column) for column in CASES["columns"])
+
+
+class Known:
+    """The tables and commands of the case file."""
+
+    def find_table(self, table_id):
+        columns = CASES["tables"].get(str(table_id))
+        if columns is None:
+            return None
+        return CustomTable(
+            id=table_id,
+            tenant_id=TENANT,
+            channel_id=None,
+            name="target",
+            columns=tuple(column_from_json(column) for column in columns),
+            columns_made=len(columns),
+            triggers=None,
+            revision=1,
+            created_at=LONG_AGO,
+            updated_at=LONG_AGO,
+            trashed_at=None,
+        )
+
+    def find_command(self, name):
+        schema = CASES["commands"].get(name)
+        if schema is None:
+            return None
+        return Command(
+            id=1,
+            tenant_id=TENANT,
+            name=name,
+            url="https://commands.example/",
+            input_schema=schema,
+            revision=1,
+            created_at=LONG_AGO,
+            updated_at=LONG_AGO,
+        )
+
+
+def faults_of(*actions, on="schedule", schedule="date_column_reached"):
+    found = check_actions(
+        list(actions),
+        on=on,
+        schedule_kind=schedule if on == "schedule" else None,
+        columns=COLUMNS,
+        lookup=Known(),
+    )
+    return [[fault.pointer, fault.message] for fault in found]
+
+
+def place(case):
+    return {key: case[key] for key in ("on", "schedule") if key in case}
+
+
+def name(case):
+    return f"{case.get('on') or case.get('schedule') or ''} {json.dumps(case['action'])[:100]}"
+
+
+@pytest.mark.parametrize("case", CASES["accepted"], ids=name)
+def test_a_sound_action_is_accepted(case):
+    assert faults_of(case["action"], **place(case)) == []
+
+
+@pytest.mark.parametrize("case", CASES["refused"], ids=name)
+def test_every_fault_of_an_action_is_told_at_its_place(case):
+    assert faults_of(case["action"], **place(case)) == case["faults"]
+
+
+def test_faults_of_several_actions_come_in_document_order():
+    actions = [{"type": "mail"}, {"type": "delete_record"}, {"nope": 1, "type": "delete_record"}]
+
+    pointers = [pointer for pointer, _ in faults_of(*actions, schedule="daily")]
+
+    assert pointers == [
+        "/actions/0/type",
+        "/actions/1/target",
+        "/actions/2/nope",
+        "/actions/2/target",
+    ]
+
+
+@pytest.mark.parametrize("raw", [None, {}, "x", 5, [None], [5], [[]], [{}], [{"type": None}]])
+def test_what_read_trigger_refuses_is_not_said_twice(raw):
+    found = check_actions(
+        raw, on="record_created", schedule_kind=None, columns=COLUMNS, lookup=Known()
+    )
+
+    assert found == []
+
+
+@pytest.mark.parametrize("value", ["later", 5, None, [], True])
+def test_a_wrong_common_choice_is_left_to_read_trigger(value):
+    action = {"type": "delete_record", "on_error": value}
+
+    assert faults_of(action) == []
+
+
+ODD_VALUES = [None, True, 0, -1.5, "", "$row", [], [[]], {}, {"a": {}}, {"X": "$row"}]
+
+
+@pytest.mark.parametrize("schedule", ["date_column_reached", "interval", "cron"])
+@pytest.mark.parametrize("action_type", ACTIONS)
+def test_a_setting_of_any_shape_is_judged_without_an_exception(action_type, schedule):
+    for key in set(ACTIONS[action_type].schema().fields) | {"nope"}:
+        for value in ODD_VALUES:
+            action = {"type": action_type, "table_id": str(TENANT), "command": "ship"}
+            faults_of(action | {key: value}, schedule=schedule)
+
+
+@pytest.mark.parametrize("action_type", ACTIONS)
+def test_every_type_is_registered_under_its_own_name(action_type):
+    action = ACTIONS[action_type]
+
+    assert action.type == action_type
+    assert action.schema().fields["type"].validate.choices == [action_type]
+
+
+@pytest.mark.parametrize("action_type", ACTIONS)
+def test_every_schema_has_the_common_keys_and_refuses_others(action_type):
+    schema = ACTIONS[action_type].schema()
+
+    assert {"type", "name", "on_error"} <= set(schema.fields)
+    assert schema.unknown == "raise"
+
+
+@pytest.mark.parametrize("action_type", ACTIONS)
+def test_tokens_are_replaced_in_settings_that_exist(action_type):
+    action = ACTIONS[action_type]
+
+    assert set(action.templated) <= set(action.schema().fields)
+
+
+def test_only_actions_that_may_call_somebody_have_on_unknown():
+    with_choice = {name for name in ACTIONS if "on_unknown" in ACTIONS[name].schema().fields}
+
+    assert with_choice == {"notify", "webhook", "api_call", "invoke_command"}
+
+
+@pytest.mark.parametrize("action_type", ACTIONS)
+def test_no_field_is_of_the_coercing_kind(action_type):
+    coercing = (fields.Boolean, fields.Integer, fields.Float, fields.DateTime)
+
+    assert not [
+        name
+        for name, field in ACTIONS[action_type].schema().fields.items()
+        if isinstance(field, coercing)
+    ]
