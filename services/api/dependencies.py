@@ -1,0 +1,28 @@
+"""What the application is put together from, and what a request borrows of it."""
+
+import hmac
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from psycopg import Connection
+
+from shared.settings import Secret
+
+Sessions = Callable[[], AbstractContextManager[Connection]]
+"""Gives a session for a block; raises ``psycopg.OperationalError`` when none is to be had."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts of the application; limits are in bytes."""
+
+    sessions: Sessions
+    admin_token: Secret
+    max_body_bytes: int
+    max_bulk_bytes: int
+
+    @property
+    def cursor_key(self) -> bytes:
+        """The key that seals cursors: one for all replicas, since they share the admin token."""
+        return hmac.digest(self.admin_token.reveal().encode(), b"cursors", "sha256")

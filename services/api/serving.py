@@ -1,0 +1,182 @@
+"""From a request to the answer of its route, in a fixed order.
+
+Who calls, how much is sent and of which kind, is it whole, may they, is it valid; the handler.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
+
+from flask import Response, request
+from psycopg import Connection
+
+from services.api import bodies, idempotency
+from services.api.auth import Caller, Credentials, Scope, check_role, identify, read_credentials
+from services.api.cursors import Cursors
+from services.api.dependencies import Parts
+from services.api.fields import load
+from services.api.parameters import read_idempotency_key, read_if_match, read_query
+from services.api.routes import Answer, Call, Route, Upload
+from shared.db.clock import server_now
+from shared.domain import strict_json
+from shared.domain.faults import in_document_order
+from shared.errors import Fault, InvalidInput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Head:
+    """What is known of a request before its body is read."""
+
+    credentials: Credentials
+    length: int
+    media: str | None
+    query: Mapping[str, Any]
+    revision: int | None
+    key: str | None
+
+
+def serve(route: Route, *, parts: Parts, scope: Scope, ids: Mapping[str, Any]) -> Response:
+    """Answer the present request by ``route``; errors are raised for ``problems`` to tell."""
+    head = _read_head(route, parts=parts, scope=scope)
+    if route.upload is not None:
+        return _serve_upload(route, head, parts=parts, scope=scope, ids=ids)
+    # Read before a session is taken: a slow client holds a thread, never a session.
+    raw = b"".join(bodies.read_pieces(request.environ, length=head.length))
+    with parts.sessions() as conn:
+        caller = _identify(conn, route, head, scope)
+        call = Call(
+            conn=conn,
+            now=server_now(conn),
+            caller=caller,
+            scope=scope,
+            ids=ids,
+            query=head.query,
+            body=_read_body(route, raw),
+            revision=head.revision,
+            **_page(parts, head, caller),
+        )
+        return _respond(route, call, head.key, raw)
+
+
+def _read_head(route: Route, *, parts: Parts, scope: Scope) -> _Head:
+    environ = request.environ
+    headers = request.headers
+    credentials = read_credentials(headers, scope=scope, admin_token=parts.admin_token)
+    limit = parts.max_bulk_bytes if route.upload else parts.max_body_bytes
+    length = bodies.body_length(environ, limit=limit)
+    takes_body = route.body is not None or route.upload is not None
+    if length and not takes_body:
+        raise InvalidInput("this route takes no body", code="body_not_expected")
+    if takes_body and not length:
+        raise InvalidInput("the body is missing", code="body_missing")
+    query = load(route.query, read_query(environ.get("QUERY_STRING", "")))
+    if "tenant" in query and scope in ("tenant", "channel"):
+        message = "tenant may be named in the root scope alone"
+        raise InvalidInput.of([Fault(code="field_unknown", pointer="/tenant", message=message)])
+    return _Head(
+        credentials=credentials,
+        length=length,
+        media=bodies.media_type(environ, allowed=route.media) if takes_body else None,
+        query=query,
+        revision=read_if_match(headers.get("If-Match")) if route.versioned else None,
+        key=read_idempotency_key(headers.get("Idempotency-Key")) if route.creates else None,
+    )
+
+
+def _identify(conn: Connection, route: Route, head: _Head, scope: Scope) -> Caller:
+    tenant_id: UUID | None = head.query.get("tenant")
+    caller = identify(conn, head.credentials, scope=scope, tenant_id=tenant_id)
+    check_role(caller, route.roles)
+    return caller
+
+
+def _read_body(route: Route, raw: bytes) -> Mapping[str, Any]:
+    return {} if route.body is None else load(route.body, strict_json.loads(raw))
+
+
+def _page(parts: Parts, head: _Head, caller: Caller) -> dict[str, Any]:
+    """Return the cursors of this list, and the position at which the page begins."""
+    filters = {name: head.query[name] for name in sorted({*head.query} - {"cursor", "limit"})}
+    context = json.dumps([request.path, str(caller.tenant_id), filters], default=str)
+    cursors = Cursors(key=parts.cursor_key, context=context.encode())
+    cursor = head.query.get("cursor")
+    return {"cursors": cursors, "position": None if cursor is None else cursors.open(cursor)}
+
+
+def _serve_upload(
+    route: Route, head: _Head, *, parts: Parts, scope: Scope, ids: Mapping[str, Any]
+) -> Response:
+    assert route.upload is not None
+    assert head.media is not None
+    with parts.sessions() as conn:
+        caller = _identify(conn, route, head, scope)
+    upload = Upload(
+        sessions=parts.sessions,
+        caller=caller,
+        scope=scope,
+        ids=ids,
+        query=head.query,
+        media=head.media,
+        pieces=bodies.read_pieces(request.environ, length=head.length),
+        key=head.key,
+    )
+    return render(route, route.upload(upload))
+
+
+def _respond(route: Route, call: Call, key: str | None, raw: bytes) -> Response:
+    assert route.handler is not None
+    try:
+        if route.method == "GET" or route.own_transactions:
+            return render(route, route.handler(call))
+        with call.conn.transaction():
+            return _respond_once(route, call, key, raw)
+    except InvalidInput as error:
+        if len(error.faults) > 1 and route.body is not None:
+            raise InvalidInput.of(
+                in_document_order(strict_json.loads(raw), error.faults)
+            ) from error
+        raise
+
+
+def _respond_once(route: Route, call: Call, key: str | None, raw: bytes) -> Response:
+    assert route.handler is not None
+    if key is None:
+        return render(route, route.handler(call))
+    asked = json.dumps([request.method, request.path, request.query_string.decode("latin-1")])
+    request_hash = sha256(asked.encode() + b"\n" + raw).digest()
+    given = idempotency.begin(call, key=key, request_hash=request_hash)
+    if given is not None:
+        return given
+    answer = route.handler(call)
+    idempotency.keep(
+        call, key=key, request_hash=request_hash, answer=_without_secrets(route, answer)
+    )
+    return render(route, answer)
+
+
+def render(route: Route, answer: Answer) -> Response:
+    """Return the response of an answer: dumped by the schema of its status, with its ETag."""
+    document = _dump(route, answer)
+    text = "" if document is None else json.dumps(document, ensure_ascii=False)
+    response = Response(text, status=answer.status, content_type=bodies.JSON)
+    if document is None:
+        del response.headers["Content-Type"]
+    if answer.revision is not None:
+        response.headers["ETag"] = f'"{answer.revision}"'
+    return response
+
+
+def _dump(route: Route, answer: Answer) -> strict_json.Json:
+    schema = route.answers[answer.status]
+    return None if schema is None else schema().dump(answer.body)
+
+
+def _without_secrets(route: Route, answer: Answer) -> Response:
+    response = render(route, answer)
+    if answer.secrets:
+        document = {**_dump(route, answer), **dict.fromkeys(answer.secrets)}
+        response.set_data(json.dumps(document, ensure_ascii=False))
+    return response

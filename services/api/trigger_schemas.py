@@ -1,0 +1,183 @@
+"""How the API document describes triggers and previews; their rules are the domain's alone.
+
+The unions are written by hand: each arm declares the value of its discriminator as an enum of one,
+without which no documented body would be valid.
+"""
+
+from typing import Any
+
+from shared.domain.conditions import MAX_PREDICATES, OPS
+
+Json = dict[str, Any]
+
+_MAX_TRIGGER_NAME = 200
+_UUID: Json = {"type": "string", "format": "uuid"}
+_COUNT: Json = {"type": "integer", "minimum": 0}
+_SECOND: Json = {
+    "type": "string",
+    "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}$",
+    "description": "UTC, without a zone, cut to the second",
+}
+_SECOND_OR_NULL: Json = {"oneOf": [_SECOND, {"type": "null"}]}
+_TRIGGER_ID: Json = {"type": "string", "pattern": "^trg_[0-9a-f]{12}$"}
+_TIMEZONE: Json = {"type": "string", "description": "IANA name, UTC when absent"}
+
+
+def _object(properties: Json, *, required: list[str]) -> Json:
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": required,
+        "properties": properties,
+    }
+
+
+def _arm(name: str, properties: Json, *, optional: tuple[str, ...] = (), tag: str = "type") -> Json:
+    tagged = {tag: {"type": "string", "enum": [name]}, **properties}
+    return _object(tagged, required=[key for key in tagged if key not in optional])
+
+
+def _union(tag: str, arms: dict[str, str]) -> Json:
+    references = {name: f"#/components/schemas/{schema}" for name, schema in arms.items()}
+    return {
+        "oneOf": [{"$ref": reference} for reference in dict.fromkeys(references.values())],
+        "discriminator": {"propertyName": tag, "mapping": references},
+    }
+
+
+_SCHEDULES: dict[str, tuple[str, Json]] = {
+    "date_column_reached": (
+        "DateColumnReached",
+        _arm(
+            "date_column_reached",
+            {
+                "column": {"type": "string"},
+                "offset_minutes": {"type": "integer", "minimum": -43200, "maximum": 43200},
+            },
+            optional=("offset_minutes",),
+        ),
+    ),
+    "interval": (
+        "Interval",
+        _arm(
+            "interval",
+            {"every_seconds": {"type": "integer", "minimum": 60, "maximum": 2_592_000}},
+        ),
+    ),
+    "daily": (
+        "Daily",
+        _arm(
+            "daily",
+            {
+                "at": {"type": "string", "pattern": "^(?:[01][0-9]|2[0-3]):[0-5][0-9]$"},
+                "timezone": _TIMEZONE,
+            },
+            optional=("timezone",),
+        ),
+    ),
+    "cron": (
+        "Cron",
+        _arm(
+            "cron",
+            {
+                "expression": {"type": "string", "examples": ["*/15 8-18 * * 1-5"]},
+                "timezone": _TIMEZONE,
+            },
+            optional=("timezone",),
+        ),
+    ),
+}
+
+_PREDICATE = _object(
+    {"column": {"type": "string"}, "op": {"type": "string", "enum": list(OPS)}, "value": {}},
+    required=["column", "op"],
+)
+
+
+def _trigger(*, stored: bool) -> Json:
+    return _object(
+        {
+            "id": _TRIGGER_ID,
+            "name": {"type": "string", "maxLength": _MAX_TRIGGER_NAME},
+            "enabled": {"type": "boolean", "default": True},
+            "on": {
+                "type": "string",
+                "enum": ["schedule", "record_created", "record_updated", "record_deleted"],
+            },
+            "schedule": {"$ref": "#/components/schemas/Schedule"},
+            "when": {
+                "type": "array",
+                "maxItems": MAX_PREDICATES,
+                "items": {"$ref": "#/components/schemas/Predicate"},
+            },
+            "actions": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 20,
+                "items": {"$ref": "#/components/schemas/Action"},
+            },
+        },
+        required=["id", "on", "actions"] if stored else ["on", "actions"],
+    )
+
+
+def _preview_arm(name: str, properties: Json) -> Json:
+    status = "invalid" if name == "invalid" else "valid"
+    common: Json = {
+        "trigger_id": {"type": "string"},
+        "config_status": {"type": "string", "enum": [status]},
+        "warnings": {"type": "array", "items": {"type": "string"}},
+    }
+    if name == "invalid":
+        common["trigger_id"] = {"type": ["string", "null"]}
+    return _arm(name, {**common, **properties}, tag="kind")
+
+
+_DATE_COUNTS = (
+    "records_scanned",
+    "already_fired",
+    "missing_schedule_value",
+    "invalid_schedule_value",
+    "scheduled_for_future",
+    "when_filter_mismatch",
+    "due_now",
+    "unscanned",
+)
+_CLOCK: Json = {
+    "last_consumed_window_at": _SECOND_OR_NULL,
+    "due_at": _SECOND_OR_NULL,
+    "due_now": {"type": "boolean"},
+    "active_run": {"type": "boolean"},
+}
+_PREVIEW_ARMS: dict[str, tuple[str, Json]] = {
+    "date_column_reached": (
+        "DatePreview",
+        _preview_arm(
+            "date_column_reached",
+            {**dict.fromkeys(_DATE_COUNTS, _COUNT), "truncated": {"type": "boolean"}},
+        ),
+    ),
+    "interval": ("IntervalPreview", _preview_arm("interval", _CLOCK)),
+    "daily": ("DailyPreview", _preview_arm("daily", _CLOCK)),
+    "cron": ("CronPreview", _preview_arm("cron", _CLOCK)),
+    "invalid": (
+        "InvalidPreview",
+        _preview_arm(
+            "invalid",
+            {
+                "stored_schedule_type": {"type": ["string", "null"]},
+                "error_codes": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+            },
+        ),
+    ),
+}
+
+TRIGGER_COMPONENTS: dict[str, Json] = {
+    **dict(_SCHEDULES.values()),
+    "Schedule": _union("type", {kind: name for kind, (name, _) in _SCHEDULES.items()}),
+    "Predicate": _PREDICATE,
+    "NewTrigger": _trigger(stored=False),
+    "Trigger": _trigger(stored=True),
+    **dict(_PREVIEW_ARMS.values()),
+    "PreviewArm": _union("kind", {kind: name for kind, (name, _) in _PREVIEW_ARMS.items()}),
+}
