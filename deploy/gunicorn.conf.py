@@ -1,0 +1,27 @@
+"""How gunicorn serves the API: ``gunicorn -c deploy/gunicorn.conf.py services.api.wsgi:app``.
+
+One process with threads: requests wait for PostgreSQL, not for Python, and one process keeps one
+set of metrics and one health port. More load means more replicas.
+"""
+
+from shared.settings import read_settings
+
+_settings = read_settings("api")
+
+bind = f"{_settings.api_host}:{_settings.api_port}"
+workers = 1
+worker_class = "services.api.patient_worker.PatientWorker"
+# More threads than sessions: most of a request is reading and writing, which holds no session.
+threads = 4 * _settings.db_pool_size
+worker_connections = 1000
+keepalive = 75
+graceful_timeout = 30
+# Requests are counted and logged by the application itself.
+accesslog = None
+errorlog = "-"
+loglevel = "warning"
+limit_request_line = 8190
+limit_request_fields = 100
+limit_request_field_size = 8190
+# Only an ingress may say who the client is; the API does not ask.
+forwarded_allow_ips = ""
