@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import accumulate
 
-_ASCII_BLANKS = re.compile(r"[ \t\n\r\v\f]+")
+_FIELD = re.compile(r"[^ \t\n\r\v\f]+")
 _ITEM = re.compile(r"(?:(\*)|([0-9]+)(?:-([0-9]+))?)(?:/([0-9]+))?")
 _FIELDS = (
     ("minute", 0, 59),
@@ -113,7 +113,7 @@ class CronRule:
 
 def collapse_blanks(expression: str) -> str:
     """Return the expression as it is stored: its fields, one space between them."""
-    return _ASCII_BLANKS.sub(" ", expression).strip(" ")
+    return " ".join(_FIELD.findall(expression))
 
 
 def quoted(text: str) -> str:
@@ -124,7 +124,7 @@ def quoted(text: str) -> str:
 
 def read_expression(expression: str) -> CronRule:
     """Return the compiled expression; ValueError's text names the field and what is wrong."""
-    fields = collapse_blanks(expression).split(" ")
+    fields = _FIELD.findall(expression)
     if len(fields) != len(_FIELDS):
         raise ValueError(
             f"exactly five fields are needed (minute hour day-of-month month day-of-week), "
