@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from uuid import uuid4
 
+import hypothesis
 import psycopg
 import pytest
 from pytest_postgresql import factories
@@ -13,6 +14,10 @@ from shared.db.migrate import migrate
 from shared.db.provision import ensure_database
 from tests.servers.postgres import ROLE, running_postgres
 from tests.servers.rabbitmq import given_broker, running_node
+
+# A busy machine is no reason to fail.
+hypothesis.settings.register_profile("house", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("house")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
