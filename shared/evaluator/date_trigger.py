@@ -163,11 +163,11 @@ class _Values(dict[str | None, tuple[str, datetime | None]]):
         self._offset_minutes = schedule.offset_minutes
 
     def __missing__(self, cell: str | None) -> tuple[str, datetime | None]:
-        value = self[cell] = self._read(cell)
-        return value
-
-    def _read(self, cell: str | None) -> tuple[str, datetime | None]:
         read = parse_cell(cell, self._column_type)
+        value: tuple[str, datetime | None]
         if read is None:
-            return _MISSING if is_missing(cell) else _INVALID, None
-        return read.identity, fire_at(read.instant, self._offset_minutes)
+            value = _MISSING if is_missing(cell) else _INVALID, None
+        else:
+            value = read.identity, fire_at(read.instant, self._offset_minutes)
+        self[cell] = value
+        return value

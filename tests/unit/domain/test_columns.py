@@ -93,6 +93,7 @@ def test_the_id_of_a_dropped_column_is_not_given_again():
             [("column_invalid", "/0/options")],
         ),
         ([{"name": "a", "type": "text", "x/y": 1}], [("column_invalid", "/0/x~1y")]),
+        ([{"name": 1, "type": "text"}], [("column_invalid", "/0/name")]),
         ([{"id": 1, "name": "a", "type": "text"}], [("column_invalid", "/0/id")]),
         ([{"id": "c9", "name": "a", "type": "text"}], [("column_unknown", "/0/id")]),
         (
@@ -103,6 +104,12 @@ def test_the_id_of_a_dropped_column_is_not_given_again():
 )
 def test_columns_are_refused(raw, faults):
     assert faults_of(raw) == faults
+
+
+def test_two_entries_do_not_mean_one_column():
+    raw = [{"id": "c1", "name": name, "type": "text"} for name in ("a", "b")]
+
+    assert faults_of(raw, existing=(a_column(id="c1"),), made=1) == [("column_duplicate", "/1/id")]
 
 
 def test_a_column_comes_back_from_its_stored_form():
