@@ -45,8 +45,7 @@ class Stop:
         """Wait up to ``seconds``; True as soon as a stop was asked for."""
         poll = select.poll()
         poll.register(self._read, select.POLLIN)
-        # Rounded up: a wait that ends early would make its caller spin.
-        return bool(poll.poll(-(-max(seconds, 0) * 1000 // 1)))
+        return bool(poll.poll(max(seconds, 0) * 1000))
 
 
 def _close(*descriptors: int) -> None:

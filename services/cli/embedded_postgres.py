@@ -12,6 +12,7 @@ import secrets
 import shutil
 import signal
 import socket
+import stat
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -99,7 +100,10 @@ def home_folder(project: Path) -> Path:
     if os.geteuid() != 0 or _everybody_can_reach(project):
         return project / ".run/postgres"
     name = hashlib.sha256(os.fsencode(project.resolve())).hexdigest()[:12]
-    return _SHARED_FOLDER / f"duebook-{name}/postgres"
+    folder = _SHARED_FOLDER / f"duebook-{name}"
+    folder.mkdir(mode=0o755, exist_ok=True)
+    refuse_foreign(folder)
+    return folder / "postgres"
 
 
 def free_port() -> int:
@@ -130,9 +134,18 @@ def _copy_for_everyone(package: Path) -> Path:
             copy.rename(target)
         except OSError:  # the other starter was first
             shutil.rmtree(copy)
-    if target.stat().st_uid != 0:
-        raise Unavailable(f"{target} belongs to somebody else: remove it")
+    refuse_foreign(target)
     return target / package.name
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Raise Unavailable unless this is a folder of ours, and no link to another.
+
+    For folders where everybody may write: what stands there under our name need not be ours.
+    """
+    found = folder.lstat()
+    if found.st_uid != os.geteuid() or not stat.S_ISDIR(found.st_mode):
+        raise Unavailable(f"{folder} belongs to somebody else: remove it")
 
 
 def _open_to_everyone(folder: Path) -> None:
@@ -146,6 +159,7 @@ def _prepare_home(home: Path) -> None:
     (home / "data").mkdir(parents=True, exist_ok=True)
     if os.geteuid() != 0:
         return
+    home.parent.chmod(home.parent.stat().st_mode | 0o111)
     user = pwd.getpwnam("nobody")
     for folder in (home, home / "data"):
         if folder.stat().st_uid == 0:

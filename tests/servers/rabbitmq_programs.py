@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.cli.embedded_postgres import refuse_foreign
+
 _UNPACK = Path(__file__).parents[2] / "requirements/unpack_debs.sh"
 _HELP = """RabbitMQ is needed for these tests.
 Debian, Ubuntu: nothing to do, it is fetched.
@@ -67,8 +69,7 @@ def _private_copy() -> Path:
         if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
             raise RuntimeError(_HELP)
         _make_copy(folder)
-    if folder.stat().st_uid != os.getuid():
-        raise RuntimeError(f"{folder} belongs to somebody else: remove it")
+    refuse_foreign(folder)
     return folder
 
 

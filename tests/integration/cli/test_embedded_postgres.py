@@ -3,7 +3,12 @@ import os
 import psycopg
 import pytest
 
-from services.cli.embedded_postgres import find_binaries, home_folder, start_postgres
+from services.cli.embedded_postgres import (
+    find_binaries,
+    home_folder,
+    refuse_foreign,
+    start_postgres,
+)
 from shared.errors import Unavailable
 from tests.servers.temporary import temporary_folder
 
@@ -40,6 +45,16 @@ def test_data_lies_in_the_project_where_the_server_can_reach_it(tmp_path):
         assert home_folder(folder) == folder / ".run/postgres"
 
     tmp_path.chmod(0o700)
-    inside = home_folder(tmp_path)
+    home = home_folder(tmp_path)
 
-    assert (inside == tmp_path / ".run/postgres") == (os.geteuid() != 0)
+    assert (home == tmp_path / ".run/postgres") == (os.geteuid() != 0)
+    if os.geteuid() == 0:
+        home.parent.rmdir()
+
+
+def test_a_folder_of_somebody_else_is_not_taken_for_ours(tmp_path):
+    foreign = tmp_path / "foreign"
+    foreign.symlink_to("/usr")
+
+    with pytest.raises(Unavailable, match="belongs to somebody else"):
+        refuse_foreign(foreign)

@@ -61,6 +61,14 @@ def test_the_releases_own_migrations_leave_nothing_pending(url, empty):
     assert pending(empty) == []
 
 
+def test_a_release_bears_what_a_newer_one_added(url, empty):
+    newer = Migration(name="9999_newer.sql", text="CREATE TABLE newer (id int);\n")
+
+    migrate(url, migrations=(*known_migrations(), newer))
+
+    assert pending(empty) == []
+
+
 def test_migrations_are_numbered_without_gaps():
     numbers = [int(migration.name[:4]) for migration in known_migrations()]
 
