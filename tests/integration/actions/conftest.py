@@ -5,6 +5,7 @@ import pytest
 
 from shared.actions.addresses import AddressPolicy
 from shared.actions.http import HttpCaller
+from tests.integration.actions.contexts import a_workspace
 from tests.integration.actions.receivers import a_receiver
 
 LOOPBACK = AddressPolicy(allowed_networks=(ip_network("127.0.0.0/8"),))
@@ -44,3 +45,9 @@ def certificate(tmp_path_factory):
     output = ["-out", str(files[0]), "-keyout", str(files[1])]
     subprocess.run([*command.split(), *subject, *output], check=True, capture_output=True)
     return files
+
+
+@pytest.fixture
+def workspace(conn, caller):
+    """A tenant with a table, whose actions may call this machine."""
+    return a_workspace(conn, caller)

@@ -1,7 +1,5 @@
 import json
-from datetime import UTC, datetime
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 from marshmallow import fields
@@ -9,11 +7,9 @@ from marshmallow import fields
 from shared.actions.registry import ACTIONS, check_actions
 from shared.domain.columns import column_from_json
 from shared.domain.commands import Command
-from shared.domain.records import CustomTable
+from tests.builders import LONG_AGO, TENANT_ID, a_table
 
 CASES = json.loads((Path(__file__).parents[2] / "cases" / "actions.json").read_text("utf-8"))
-LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
-TENANT = UUID("dddddddd-dddd-4ddd-8ddd-dddddddddddd")
 COLUMNS = tuple(column_from_json(column) for column in CASES["columns"])
 
 
@@ -24,19 +20,7 @@ class Known:
         columns = CASES["tables"].get(str(table_id))
         if columns is None:
             return None
-        return CustomTable(
-            id=table_id,
-            tenant_id=TENANT,
-            channel_id=None,
-            name="target",
-            columns=tuple(column_from_json(column) for column in columns),
-            columns_made=len(columns),
-            triggers=None,
-            revision=1,
-            created_at=LONG_AGO,
-            updated_at=LONG_AGO,
-            trashed_at=None,
-        )
+        return a_table(id=table_id, columns=tuple(column_from_json(column) for column in columns))
 
     def find_command(self, name):
         schema = CASES["commands"].get(name)
@@ -44,7 +28,7 @@ class Known:
             return None
         return Command(
             id=1,
-            tenant_id=TENANT,
+            tenant_id=TENANT_ID,
             name=name,
             url="https://commands.example/",
             input_schema=schema,
@@ -120,7 +104,7 @@ ODD_VALUES = [None, True, 0, -1.5, "", "$row", [], [[]], {}, {"a": {}}, {"X": "$
 def test_a_setting_of_any_shape_is_judged_without_an_exception(action_type, schedule):
     for key in set(ACTIONS[action_type].schema().fields) | {"nope"}:
         for value in ODD_VALUES:
-            action = {"type": action_type, "table_id": str(TENANT), "command": "ship"}
+            action = {"type": action_type, "table_id": str(TENANT_ID), "command": "ship"}
             faults_of(action | {key: value}, schedule=schedule)
 
 
