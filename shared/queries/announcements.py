@@ -111,7 +111,7 @@ def announce_batch_fairly(conn: Connection, *, limit: int, after: UUID) -> list[
 _UNANNOUNCE = """
 WITH unsent AS MATERIALIZED (
     SELECT run.id
-    FROM unnest(%(ids)s::bigint[], %(tokens)s::uuid[]) AS reference (id, token)
+    FROM unnest(%(ids)b::bigint[], %(tokens)s::uuid[]) AS reference (id, token)
     JOIN trigger_run AS run ON run.id = reference.id
     WHERE run.status = 'pending' AND run.lease_token = reference.token AND run.announcements > 0
     ORDER BY run.id
@@ -172,4 +172,22 @@ _COUNT_RUNNING = "SELECT count(*) FROM trigger_run WHERE status = 'running'"
 def count_running(conn: Connection) -> int:
     """Return how many runs are held by workers."""
     row = conn.execute(_COUNT_RUNNING).fetchone()
+    return row[0] if row else 0
+
+
+_COUNT_OVERDUE = """
+SELECT count(*) FILTER (WHERE announcements > 0)
+FROM (
+    SELECT announcements
+    FROM trigger_run
+    WHERE status = 'pending' AND announce_at <= (SELECT clock_timestamp())
+    ORDER BY announce_at, id
+    LIMIT %(limit)s
+) AS due
+"""
+
+
+def count_overdue(conn: Connection, *, limit: int) -> int:
+    """Return how many of the ``limit`` longest due runs were announced and yet not claimed."""
+    row = conn.execute(_COUNT_OVERDUE, {"limit": limit}).fetchone()
     return row[0] if row else 0

@@ -71,7 +71,7 @@ def _live(table: CustomTable | None, table_id: UUID) -> CustomTable:
 
 
 _BY_IDS = """
-WHERE id = ANY(%(table_ids)s::uuid[])
+WHERE id = ANY(%(table_ids)b::uuid[])
 ORDER BY id
 """
 
@@ -246,49 +246,30 @@ def restore_table(conn: Connection, table_id: UUID, *, now: datetime) -> bool:
     return conn.execute(_RESTORE_TABLE, {"table_id": table_id, "now": now}).rowcount == 1
 
 
-# FOR UPDATE would collide with the key share lock of every record insert: a busy table would never
-# be scanned, and a tick would stop all inserts.
-_FOR_SCAN = """
-FOR NO KEY UPDATE SKIP LOCKED
+# Which table an action writes to is told by the domain: spellings of an id differ.
+_THAT_CREATE = """
+WHERE tenant_id = %(tenant_id)s AND triggers @> '[{"actions": [{"type": "create_record"}]}]'
+ORDER BY id
 """
 
-_LONGEST_UNSCANNED = """
-WHERE triggers IS NOT NULL AND trashed_at IS NULL AND scanned_at < %(scanned_before)s
-ORDER BY scanned_at, id
-LIMIT 1
+_LOCK_THOSE_THAT_CREATE = _SELECT + _THAT_CREATE + _FOR_EDIT
+
+
+def lock_tables_that_create(conn: Connection, tenant_id: UUID) -> list[CustomTable]:
+    """Lock and return the tenant's tables whose triggers create records, trashed ones too."""
+    return _tables(conn, _LOCK_THOSE_THAT_CREATE, {"tenant_id": tenant_id})
+
+
+_STORE_TRIGGERS = """
+UPDATE custom_table
+SET triggers = %(triggers)s, revision = revision + 1, updated_at = %(now)s
+WHERE id = %(table_id)s
 """
 
-_CLAIM_TO_SCAN = _SELECT + _LONGEST_UNSCANNED + _FOR_SCAN
 
-
-def claim_table_to_scan(conn: Connection, *, scanned_before: datetime) -> CustomTable | None:
-    """Lock and return the live table with triggers scanned longest ago, before that instant.
-
-    None: all were scanned since, or another tick has them.
-    """
-    found = _tables(conn, _CLAIM_TO_SCAN, {"scanned_before": scanned_before})
-    return found[0] if found else None
-
-
-_ONE_TO_SCAN = """
-WHERE id = %(table_id)s AND triggers IS NOT NULL AND trashed_at IS NULL
-"""
-
-_CLAIM_BY_ID = _SELECT + _ONE_TO_SCAN + _FOR_SCAN
-
-
-def claim_table(conn: Connection, table_id: UUID) -> CustomTable | None:
-    """Lock and return this table, None if it is trashed, has no triggers, or another has it."""
-    found = _tables(conn, _CLAIM_BY_ID, {"table_id": table_id})
-    return found[0] if found else None
-
-
-_MARK_SCANNED = "UPDATE custom_table SET scanned_at = %(now)s WHERE id = %(table_id)s"
-
-
-def mark_scanned(conn: Connection, table_id: UUID, *, now: datetime) -> None:
-    """Note that the table was scanned; also, in a transaction of its own, when that failed.
-
-    Otherwise a table that always fails would be claimed again at once.
-    """
-    conn.execute(_MARK_SCANNED, {"table_id": table_id, "now": now})
+def store_triggers(
+    conn: Connection, table_id: UUID, *, triggers: list[dict[str, Any]], now: datetime
+) -> None:
+    """Store the triggers of a locked table, trashed or not, as a new revision."""
+    parameters = {"table_id": table_id, "triggers": Jsonb(triggers), "now": now}
+    conn.execute(_STORE_TRIGGERS, parameters)

@@ -1,4 +1,4 @@
-"""Which tables want a look of the scanner, and when the next one does."""
+"""Which tables want a look of the scanner, when the next one does, and the lock for a look."""
 
 from datetime import datetime
 from uuid import UUID
@@ -58,3 +58,76 @@ LIMIT %(limit)s
 def tables_with_walks_behind(conn: Connection, *, limit: int) -> list[UUID]:
     """Return live tables with a date trigger whose walk has not yet passed all rows, by id."""
     return [table_id for (table_id,) in conn.execute(_TABLES_BEHIND, {"limit": limit})]
+
+
+_LIST_TO_SCAN = """
+SELECT id, scanned_at
+FROM custom_table
+WHERE triggers IS NOT NULL AND trashed_at IS NULL
+ORDER BY scanned_at, id
+LIMIT %(limit)s
+"""
+
+
+def list_tables_to_scan(
+    conn: Connection, *, limit: int | None = None
+) -> list[tuple[UUID, datetime]]:
+    """Return live tables with triggers and when each was scanned, the longest ago first."""
+    return conn.execute(_LIST_TO_SCAN, {"limit": limit}).fetchall()
+
+
+# FOR UPDATE would collide with the key share lock of every record insert: a busy table would never
+# be scanned, and a tick would stop all inserts.
+_CLAIM_TABLE = """
+SELECT
+FROM custom_table
+WHERE id = %(table_id)s AND triggers IS NOT NULL AND trashed_at IS NULL
+FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+
+def claim_table(conn: Connection, table_id: UUID) -> bool:
+    """Lock a table; False if it is trashed, has no triggers, or another has it.
+
+    Nothing of it is read: a definition that cannot be read must not keep it from being claimed.
+    """
+    return conn.execute(_CLAIM_TABLE, {"table_id": table_id}).fetchone() is not None
+
+
+_CLAIM_TO_SCAN = """
+WITH claimed AS MATERIALIZED (
+    SELECT id
+    FROM custom_table
+    WHERE id = %(table_id)s
+        AND scanned_at = %(scanned_at)s
+        AND triggers IS NOT NULL
+        AND trashed_at IS NULL
+    FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE custom_table
+SET scanned_at = %(now)s
+FROM claimed
+WHERE custom_table.id = claimed.id
+"""
+
+
+def claim_table_to_scan(
+    conn: Connection, table_id: UUID, *, scanned_at: datetime, now: datetime
+) -> bool:
+    """Lock a table as ``claim_table`` does and note that it was scanned ``now``.
+
+    False also if another tick has scanned it after ``scanned_at``.
+    """
+    parameters = {"table_id": table_id, "scanned_at": scanned_at, "now": now}
+    return conn.execute(_CLAIM_TO_SCAN, parameters).rowcount == 1
+
+
+_MARK_SCANNED = "UPDATE custom_table SET scanned_at = %(now)s WHERE id = %(table_id)s"
+
+
+def mark_scanned(conn: Connection, table_id: UUID, *, now: datetime) -> None:
+    """Note, in a transaction of its own, that a table was scanned although that failed.
+
+    Otherwise one that always fails would stand in front of all others.
+    """
+    conn.execute(_MARK_SCANNED, {"table_id": table_id, "now": now})

@@ -14,6 +14,7 @@ from psycopg.rows import class_row
 
 from shared.domain.triggers import TriggerState
 from shared.domain.work import Reference
+from shared.evaluator.date_trigger import Due
 
 EventKind = Literal["record_created", "record_updated", "record_deleted"]
 
@@ -41,7 +42,7 @@ SELECT
     %(now)s,
     %(now)s
 FROM record
-WHERE record.id = ANY(%(record_ids)s::bigint[])
+WHERE record.id = ANY(%(record_ids)b::bigint[])
 ORDER BY record.id
 """
 
@@ -72,33 +73,25 @@ def insert_event_runs(
     conn.execute(_INSERT_EVENT_RUNS, parameters)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DueRow:
-    """A record judged due: ``version`` is the one whose cell has this identity."""
-
-    record_id: int
-    version: int
-    identity: str
-    fire_at: datetime
-
-
-# The snapshot is the value that was judged: a record written meanwhile has another version and is
-# judged anew. Sorted, since two ticks that enter the same identities in different orders deadlock.
+# The snapshot is the value that was judged: a record written meanwhile has a later version and is
+# judged anew. (Versions only grow; "=" would make the planner expect one row in two hundred and
+# join the two lists by a nested loop.) Sorted, since two ticks that enter the same identities in
+# different orders deadlock.
 _INSERT_DATE_RUNS = """
 WITH judged AS (
     SELECT record_id, version, identity, fire_at
     FROM unnest(
-        %(record_ids)s::bigint[],
-        %(versions)s::int[],
-        %(identities)s::text[],
-        %(fire_ats)s::timestamptz[]
+        %(record_ids)b::bigint[],
+        %(versions)b::int[],
+        %(identities)b::text[],
+        %(fire_ats)b::timestamptz[]
     ) AS judged (record_id, version, identity, fire_at)
 ), same AS MATERIALIZED (
     SELECT judged.record_id, judged.identity, judged.fire_at, record.data
     FROM judged
     JOIN record
         ON record.id = judged.record_id
-        AND record.version = judged.version
+        AND record.version <= judged.version
         AND record.deleted_at IS NULL
 ), once AS (
     INSERT INTO occurrence (trigger_ref, record_id, identity, by_run, consumed_at)
@@ -138,7 +131,7 @@ RETURNING id, lease_token AS token
 def insert_date_runs(
     conn: Connection,
     state: TriggerState,
-    due: Sequence[DueRow],
+    due: Sequence[Due],
     *,
     definition_hash: bytes,
     announced: bool,
@@ -166,7 +159,8 @@ def insert_date_runs(
         "now": now,
     }
     with conn.cursor(row_factory=class_row(Reference)) as cursor:
-        return cursor.execute(_INSERT_DATE_RUNS, parameters).fetchall()
+        # Not prepared: a plan for arrays of any length is made for ten rows.
+        return cursor.execute(_INSERT_DATE_RUNS, parameters, prepare=False).fetchall()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

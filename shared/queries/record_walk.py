@@ -25,6 +25,13 @@ class WalkRow(NamedTuple):
     look_at: datetime | None
 
 
+class WalkKey(NamedTuple):
+    """Where a live record stands in the order of the walk."""
+
+    record_id: int
+    created_at: datetime
+
+
 _BEGINNING = (datetime.min.replace(tzinfo=UTC), 0)
 
 # A whole row costs several times what one cell does.
@@ -35,10 +42,10 @@ SELECT
     record.created_at,
     record.data ->> %(column_id)s,
     CASE
-        WHEN cardinality(%(when_ids)s::text[]) = 0 THEN '{}'
+        WHEN cardinality(%(when_ids)b::text[]) = 0 THEN '{}'
         ELSE (
             SELECT jsonb_object_agg(named.id, record.data -> named.id)
-            FROM unnest(%(when_ids)s::text[]) AS named (id)
+            FROM unnest(%(when_ids)b::text[]) AS named (id)
         )
     END,
     due_value.fire_at
@@ -86,8 +93,31 @@ def walk_page(
         return rows.execute(_WALK_PAGE, parameters).fetchall()
 
 
+_KEYS = """
+SELECT record.id, record.created_at
+FROM record
+"""
+
+_WALK_KEYS = _KEYS + _BEHIND_CURSOR
+
+
+def walk_keys(
+    conn: Connection, *, table_id: UUID, cursor: tuple[datetime, int] | None, limit: int
+) -> list[WalkKey]:
+    """Return the keys of what ``walk_page`` would return, whatever the rows hold."""
+    created_at, record_id = cursor or _BEGINNING
+    parameters = {
+        "table_id": table_id,
+        "created_at": created_at,
+        "record_id": record_id,
+        "limit": limit,
+    }
+    with conn.cursor(row_factory=args_row(WalkKey)) as rows:
+        return rows.execute(_WALK_KEYS, parameters).fetchall()
+
+
 _BY_ID = """
-WHERE record.id = ANY(%(record_ids)s::bigint[])
+WHERE record.id = ANY(%(record_ids)b::bigint[])
     AND record.table_id = %(table_id)s
     AND record.deleted_at IS NULL
 ORDER BY record.id

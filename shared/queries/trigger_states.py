@@ -85,7 +85,7 @@ def lock_all_states(conn: Connection, table_id: UUID) -> list[TriggerState]:
 
 
 _BY_REF = """
-WHERE id = ANY(%(refs)s::bigint[])
+WHERE id = ANY(%(refs)b::bigint[])
 ORDER BY id
 """
 
@@ -181,7 +181,7 @@ def rename_schedule(conn: Connection, ref: int, *, schedule: Mapping[str, Any]) 
 _RETIRE = """
 UPDATE trigger_state
 SET retired_at = %(now)s
-WHERE id = ANY(%(refs)s::bigint[]) AND retired_at IS NULL
+WHERE id = ANY(%(refs)b::bigint[]) AND retired_at IS NULL
 """
 
 
@@ -209,7 +209,7 @@ def revive(conn: Connection, ref: int, *, next_due_at: datetime | None) -> None:
 _RESTART_WALKS = """
 UPDATE trigger_state
 SET cursor_created_at = NULL, cursor_record_id = NULL, caught_up = false
-WHERE id = ANY(%(refs)s::bigint[]) AND kind = 'date_column_reached'
+WHERE id = ANY(%(refs)b::bigint[]) AND kind = 'date_column_reached'
 """
 
 
@@ -269,3 +269,15 @@ WHERE id = %(ref)s AND next_due_at IS DISTINCT FROM %(next_due_at)s
 def set_next_due(conn: Connection, ref: int, *, next_due_at: datetime | None) -> None:
     """Say when the due pass is to look at a clock trigger; None: not before it is set again."""
     conn.execute(_SET_NEXT_DUE, {"ref": ref, "next_due_at": next_due_at})
+
+
+_POSTPONE_LOOKS = """
+UPDATE trigger_state
+SET next_due_at = %(until)s
+WHERE table_id = %(table_id)s AND retired_at IS NULL AND next_due_at <= %(now)s
+"""
+
+
+def postpone_looks(conn: Connection, table_id: UUID, *, until: datetime, now: datetime) -> None:
+    """Let the due pass leave the clock triggers of a table alone until then, after a failure."""
+    conn.execute(_POSTPONE_LOOKS, {"table_id": table_id, "until": until, "now": now})
