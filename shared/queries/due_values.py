@@ -36,10 +36,10 @@ _PUT_DUE_VALUES = """
 INSERT INTO due_value AS stored (trigger_ref, record_id, tenant_id, version, fire_at)
 SELECT trigger_ref, record_id, %(tenant_id)s, version, fire_at
 FROM unnest(
-    %(trigger_refs)s::bigint[],
-    %(record_ids)s::bigint[],
-    %(versions)s::int[],
-    %(fire_ats)s::timestamptz[]
+    %(trigger_refs)b::bigint[],
+    %(record_ids)b::bigint[],
+    %(versions)b::int[],
+    %(fire_ats)b::timestamptz[]
 ) AS entry (trigger_ref, record_id, version, fire_at)
 ORDER BY trigger_ref, record_id
 ON CONFLICT (trigger_ref, record_id) DO UPDATE
@@ -65,7 +65,7 @@ def put_due_values(conn: Connection, *, tenant_id: UUID, entries: Sequence[DueVa
 _REMOVE_DUE_VALUES = """
 WITH gone AS MATERIALIZED (
     SELECT due_value.trigger_ref, due_value.record_id
-    FROM unnest(%(trigger_refs)s::bigint[], %(record_ids)s::bigint[])
+    FROM unnest(%(trigger_refs)b::bigint[], %(record_ids)s::bigint[])
         AS entry (trigger_ref, record_id)
     JOIN due_value USING (trigger_ref, record_id)
     ORDER BY due_value.trigger_ref, due_value.record_id

@@ -9,7 +9,7 @@ from psycopg import Connection
 
 _CONSUMED_IDENTITIES = """
 SELECT occurrence.record_id, occurrence.identity
-FROM unnest(%(record_ids)s::bigint[]) AS page (record_id)
+FROM unnest(%(record_ids)b::bigint[]) AS page (record_id)
 JOIN occurrence
     ON occurrence.trigger_ref = %(trigger_ref)s AND occurrence.record_id = page.record_id
 """

@@ -42,7 +42,7 @@ WITH held AS MATERIALIZED (
     FROM trigger_run
     WHERE worker_id = %(worker_id)s
         AND status = 'running'
-        AND lease_token = ANY(%(lease_tokens)s::uuid[])
+        AND lease_token = ANY(%(lease_tokens)b::uuid[])
     ORDER BY id
     FOR UPDATE
 )
@@ -70,7 +70,7 @@ def renew(
 _MARK_INTENTS = """
 WITH held AS MATERIALIZED (
     SELECT run.id, intent.position
-    FROM unnest(%(ids)s::bigint[], %(positions)s::smallint[]) AS intent (id, position)
+    FROM unnest(%(ids)b::bigint[], %(positions)s::smallint[]) AS intent (id, position)
     JOIN trigger_run AS run ON run.id = intent.id
     WHERE run.status = 'running' AND run.lease_token = %(lease_token)s
     ORDER BY run.id
@@ -119,11 +119,11 @@ _FINISH = """
 WITH held AS MATERIALIZED (
     SELECT run.id, finish.receipts, finish.status, finish.error
     FROM unnest(
-        %(ids)s::bigint[],
-        %(tokens)s::uuid[],
-        %(receipts)s::jsonb[],
-        %(statuses)s::text[],
-        %(errors)s::text[]
+        %(ids)b::bigint[],
+        %(tokens)b::uuid[],
+        %(receipts)b::jsonb[],
+        %(statuses)b::text[],
+        %(errors)b::text[]
     ) AS finish (id, token, receipts, status, error)
     JOIN trigger_run AS run ON run.id = finish.id
     WHERE run.lease_token = finish.token
@@ -200,7 +200,7 @@ def postpone(
 _HAND_BACK = """
 WITH held AS MATERIALIZED (
     SELECT run.id, clock_timestamp() AS at
-    FROM unnest(%(ids)s::bigint[], %(tokens)s::uuid[]) AS lease (id, token)
+    FROM unnest(%(ids)b::bigint[], %(tokens)s::uuid[]) AS lease (id, token)
     JOIN trigger_run AS run ON run.id = lease.id
     WHERE run.status = 'running' AND run.lease_token = lease.token
     ORDER BY run.id
@@ -245,7 +245,7 @@ WITH lost AS MATERIALIZED (
         AND (
             leased_until < (SELECT clock_timestamp())
             OR (
-                worker_id <> ALL(%(living)s::int[])
+                worker_id <> ALL(%(living)b::int[])
                 AND pg_postmaster_start_time()
                     < clock_timestamp() - make_interval(secs => %(restart_grace_seconds)s)
             )

@@ -63,7 +63,7 @@ def living_workers(conn: Connection) -> list[int]:
 _COUNT_THREADS = """
 SELECT coalesce(sum(threads), 0)
 FROM worker
-WHERE id = ANY(%(worker_ids)s::int[])
+WHERE id = ANY(%(worker_ids)b::int[])
 """
 
 
@@ -91,7 +91,7 @@ WITH old AS MATERIALIZED (
     SELECT worker.id
     FROM worker
     WHERE worker.started_at < %(before)s
-        AND worker.id <> ALL(%(living)s::int[])
+        AND worker.id <> ALL(%(living)b::int[])
         AND NOT EXISTS (
             SELECT
             FROM trigger_run AS run
