@@ -1,5 +1,8 @@
 import re
 
+import click
+
+from services.cli.main import main
 from tests.architecture.source import ROOT, files
 
 _SUFFIXES = (".py", ".md", ".sql", ".toml", ".sh", ".json", ".yaml", ".yml", ".in", ".txt", "")
@@ -69,6 +72,20 @@ def test_the_make_targets_that_texts_name_exist():
 
     assert named <= targets
     assert {"run", "test", "check"} <= targets
+
+
+def test_the_duebook_commands_that_texts_name_exist():
+    known = set(main.list_commands(click.Context(main)))
+    named = {
+        command
+        for path in files(".md", "")
+        for command in re.findall(
+            r"\bduebook ([a-z]+(?:-[a-z]+)*)[`\n]", (ROOT / path).read_text("utf-8")
+        )
+    }
+
+    assert named <= known
+    assert {"dev", "migrate", "openapi"} <= known
 
 
 def test_continuous_integration_runs_the_readmes_test_command():
