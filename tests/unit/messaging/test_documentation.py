@@ -1,0 +1,67 @@
+"""docs/messages.md is held against what is written, read and declared."""
+
+import json
+import re
+from pathlib import Path
+from uuid import uuid4
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.domain.work import Reference
+from shared.messaging import topology
+from shared.messaging.messages import MAX_ITEMS, Batch, UnreadableMessage, read_batch
+
+_PAGE = (Path(__file__).parents[3] / "docs/messages.md").read_text()
+_EXAMPLE, _SCHEMA = re.findall(r"```json\n(.+?)```", _PAGE, re.DOTALL)
+_VALIDATOR = jsonschema.Draft202012Validator(json.loads(_SCHEMA))
+
+
+def test_the_documented_example_is_a_message():
+    assert read_batch(_EXAMPLE.strip().encode()).to_bytes() == _EXAMPLE.strip().encode()
+
+
+@pytest.mark.parametrize("count", [1, MAX_ITEMS])
+def test_what_we_write_fits_the_schema(count):
+    items = tuple(Reference(id=2**63 - 1, token=uuid4()) for _ in range(count))
+
+    _VALIDATOR.validate(json.loads(Batch(kind="trigger_run", items=items).to_bytes()))
+
+
+_ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.uuids().map(str),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=8,
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "v": st.sampled_from([1, 2, "1"]) | _ANY,
+            "kind": st.just("trigger_run") | _ANY,
+            "items": st.lists(st.tuples(st.integers(1, 9), st.uuids().map(str)), max_size=2) | _ANY,
+            "more": _ANY,
+        },
+    )
+)
+def test_what_the_schema_refuses_is_not_read(message):
+    message = json.loads(json.dumps(message))
+
+    try:
+        read_batch(json.dumps(message).encode())
+    except UnreadableMessage:
+        # The reader is at least as strict: a Boolean is no integer, 1.0 is no version.
+        return
+    assert _VALIDATOR.is_valid(message)
+
+
+def test_every_queue_and_argument_is_documented():
+    for queue in topology.QUEUES:
+        assert f"`{queue.name}`" in _PAGE
+        for argument, value in queue.arguments.items():
+            assert f"`{argument}`" in _PAGE
+            assert str(value) in _PAGE
