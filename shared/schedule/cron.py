@@ -67,14 +67,15 @@ class CronRule:
 
     def at_or_before(self, wall: datetime) -> datetime | None:
         """Return the latest matching minute up to ``wall`` (in its zone, fold 0), or None."""
-        year = wall.year
+        year, month, day = wall.year, wall.month, wall.day
         shape = _SHAPE_OF_YEAR[year % 400]
-        day_of_year = _DAYS_BEFORE[shape >= 7][wall.month] + wall.day
+        day_of_year = _DAYS_BEFORE[shape >= 7][month] + day
         days = self.days[shape]
         if days >> day_of_year & 1:
             passed = self.minutes & (2 << wall.hour * 60 + wall.minute) - 1
             if passed:
-                return _wall(wall, year, shape, day_of_year, passed.bit_length() - 1)
+                minute = passed.bit_length() - 1
+                return datetime(year, month, day, minute // 60, minute % 60, 0, 0, wall.tzinfo)
         days &= (1 << day_of_year) - 1
         if not days:
             earliest = max(year - SHAPES_RECUR_WITHIN_YEARS, 1)
@@ -85,15 +86,16 @@ class CronRule:
 
     def at_or_after(self, wall: datetime) -> datetime | None:
         """Return the first matching minute from ``wall``'s on (in its zone, fold 0), or None."""
-        year = wall.year
+        year, month, day = wall.year, wall.month, wall.day
         shape = _SHAPE_OF_YEAR[year % 400]
-        day_of_year = _DAYS_BEFORE[shape >= 7][wall.month] + wall.day
+        day_of_year = _DAYS_BEFORE[shape >= 7][month] + day
         days = self.days[shape] >> day_of_year
         if days & 1:
             minute = wall.hour * 60 + wall.minute
             ahead = self.minutes >> minute
             if ahead:
-                return _wall(wall, year, shape, day_of_year, minute + _lowest_bit(ahead))
+                minute += _lowest_bit(ahead)
+                return datetime(year, month, day, minute // 60, minute % 60, 0, 0, wall.tzinfo)
         days = days >> 1 << day_of_year + 1
         if not days:
             latest = min(year + SHAPES_RECUR_WITHIN_YEARS, 9999)
