@@ -111,7 +111,7 @@ def announce_batch_fairly(conn: Connection, *, limit: int, after: UUID) -> list[
 _UNANNOUNCE = """
 WITH unsent AS MATERIALIZED (
     SELECT run.id
-    FROM unnest(%(ids)b::bigint[], %(tokens)s::uuid[]) AS reference (id, token)
+    FROM unnest(%(ids)b::bigint[], %(tokens)b::uuid[]) AS reference (id, token)
     JOIN trigger_run AS run ON run.id = reference.id
     WHERE run.status = 'pending' AND run.lease_token = reference.token AND run.announcements > 0
     ORDER BY run.id

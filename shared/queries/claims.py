@@ -13,7 +13,7 @@ from shared.queries.announcements import FAIREST_DUE, OLDEST_DUE
 _OFFERED = """
 WITH due AS MATERIALIZED (
     SELECT run.id
-    FROM unnest(%(ids)b::bigint[], %(tokens)s::uuid[]) AS reference (id, token)
+    FROM unnest(%(ids)b::bigint[], %(tokens)b::uuid[]) AS reference (id, token)
     JOIN trigger_run AS run ON run.id = reference.id
     WHERE run.status = 'pending'
         AND run.lease_token = reference.token

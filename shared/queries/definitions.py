@@ -24,7 +24,7 @@ def store_definition(
 
 _LIST_DEFINITIONS = """
 SELECT definition.tenant_id, definition.hash, definition.body
-FROM unnest(%(tenant_ids)b::uuid[], %(hashes)s::bytea[]) AS wanted (tenant_id, hash)
+FROM unnest(%(tenant_ids)b::uuid[], %(hashes)b::bytea[]) AS wanted (tenant_id, hash)
 JOIN definition USING (tenant_id, hash)
 """
 

@@ -65,7 +65,7 @@ def put_due_values(conn: Connection, *, tenant_id: UUID, entries: Sequence[DueVa
 _REMOVE_DUE_VALUES = """
 WITH gone AS MATERIALIZED (
     SELECT due_value.trigger_ref, due_value.record_id
-    FROM unnest(%(trigger_refs)b::bigint[], %(record_ids)s::bigint[])
+    FROM unnest(%(trigger_refs)b::bigint[], %(record_ids)b::bigint[])
         AS entry (trigger_ref, record_id)
     JOIN due_value USING (trigger_ref, record_id)
     ORDER BY due_value.trigger_ref, due_value.record_id

@@ -70,7 +70,7 @@ def renew(
 _MARK_INTENTS = """
 WITH held AS MATERIALIZED (
     SELECT run.id, intent.position
-    FROM unnest(%(ids)b::bigint[], %(positions)s::smallint[]) AS intent (id, position)
+    FROM unnest(%(ids)b::bigint[], %(positions)b::smallint[]) AS intent (id, position)
     JOIN trigger_run AS run ON run.id = intent.id
     WHERE run.status = 'running' AND run.lease_token = %(lease_token)s
     ORDER BY run.id
@@ -200,7 +200,7 @@ def postpone(
 _HAND_BACK = """
 WITH held AS MATERIALIZED (
     SELECT run.id, clock_timestamp() AS at
-    FROM unnest(%(ids)b::bigint[], %(tokens)s::uuid[]) AS lease (id, token)
+    FROM unnest(%(ids)b::bigint[], %(tokens)b::uuid[]) AS lease (id, token)
     JOIN trigger_run AS run ON run.id = lease.id
     WHERE run.status = 'running' AND run.lease_token = lease.token
     ORDER BY run.id

@@ -8,7 +8,7 @@ import pytest
 import shared.queries
 
 _MODULES = [found.name for found in pkgutil.iter_modules(shared.queries.__path__)]
-_NAMED = re.compile(r"%\((\w+)\)s")
+_NAMED = re.compile(r"%\((\w+)\)[sb]")
 _STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\s")
 
 

@@ -1,4 +1,5 @@
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 
 import pytest
 from psycopg.errors import LockNotAvailable
@@ -61,15 +62,18 @@ def _entries(conn):
     ).fetchall()
 
 
-def _heard(conn):
-    return {notify.channel for notify in conn.notifies(timeout=0)}
-
-
 @pytest.fixture
-def listener(other_conn):
-    other_conn.execute("LISTEN duebook_work")
-    other_conn.execute("LISTEN duebook_due")
-    return other_conn
+def heard(conn, other_conn):
+    """Return what tells the channels that were notified so far."""
+    for channel in ("duebook_work", "duebook_due", "the_end"):
+        other_conn.execute(f"LISTEN {channel}")
+
+    def channels():
+        conn.execute("NOTIFY the_end")
+        notifies = other_conn.notifies(timeout=10)
+        return set(takewhile(lambda channel: channel != "the_end", (n.channel for n in notifies)))
+
+    return channels
 
 
 def test_created_records_come_back_in_their_order_with_their_ids(conn):
@@ -97,7 +101,7 @@ def test_any_text_is_kept_as_it_is(conn, text):
     assert find_record(conn, table, record.id).data == {"c1": text}
 
 
-def test_a_created_record_fires_the_triggers_it_matches(conn, listener):
+def test_a_created_record_fires_the_triggers_it_matches(conn, heard):
     small = _stored("record_created", when=[{"column": "amount", "op": "lt", "value": 10}])
     every = _stored("record_created")
     table = _table(conn, small, every, _stored("record_updated"))
@@ -109,7 +113,7 @@ def test_a_created_record_fires_the_triggers_it_matches(conn, listener):
         (every["id"], "record_created", first.id, "record_created:1", {"c3": 5}),
         (every["id"], "record_created", second.id, "record_created:1", {"c3": 50}),
     ]
-    assert _heard(listener) == {"duebook_work"}
+    assert heard() == {"duebook_work"}
 
 
 def test_event_runs_are_urgent_due_at_once_and_name_their_definition(conn):
@@ -129,7 +133,7 @@ def test_event_runs_are_urgent_due_at_once_and_name_their_definition(conn):
     ]
 
 
-def test_a_disabled_or_broken_trigger_fires_nothing(conn, listener):
+def test_a_disabled_or_broken_trigger_fires_nothing(conn, heard):
     table = _table(
         conn,
         _stored("record_created", enabled=False),
@@ -139,7 +143,7 @@ def test_a_disabled_or_broken_trigger_fires_nothing(conn, listener):
     create_records(conn, table, [{"c1": "a"}], now=NOW)
 
     assert _runs(conn) == []
-    assert _heard(listener) == set()
+    assert heard() == set()
 
 
 def test_an_update_raises_the_version_and_keeps_other_cells(conn):
@@ -284,21 +288,21 @@ def test_an_origin_belongs_to_its_table(conn):
     assert first.id != second.id
 
 
-def test_a_date_that_lies_ahead_enters_the_due_index(conn, listener):
+def test_a_date_that_lies_ahead_enters_the_due_index(conn, heard):
     table = _table(conn, _dated(schedule={"offset_minutes": -60}))
 
     record, _ = create_records(conn, table, [{"c2": LATER}, {"c2": "no date"}], now=NOW)
 
     assert _entries(conn) == [(record.id, 1, LATER_AT - timedelta(hours=1))]
-    assert _heard(listener) == set()
+    assert heard() == set()
 
 
-def test_what_comes_due_within_seconds_wakes_the_scanner(conn, listener):
+def test_what_comes_due_within_seconds_wakes_the_scanner(conn, heard):
     table = _table(conn, _dated())
 
     create_records(conn, table, [{"c2": SOON}], now=NOW - timedelta(seconds=3))
 
-    assert _heard(listener) == {"duebook_due"}
+    assert heard() == {"duebook_due"}
 
 
 def test_disabled_date_triggers_are_indexed_and_retired_ones_are_not(conn):
