@@ -1,0 +1,259 @@
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from psycopg.types.json import Jsonb
+
+from shared.db.clock import server_now
+from shared.domain.work import Reference
+from shared.errors import Conflict, NotFound
+from shared.queries.claims import claim
+from shared.queries.trigger_runs import (
+    RunFilter,
+    cancel,
+    count_failed,
+    count_stale,
+    delete_finished,
+    delete_run,
+    get_run,
+    list_run_ids,
+    list_runs,
+    rearm,
+)
+from tests.builders_db import (
+    FAR_OFF,
+    LONG_AGO,
+    NOW,
+    insert_run,
+    insert_runs,
+    insert_state,
+    insert_table,
+    row_of,
+    trigger_id,
+)
+
+
+@pytest.fixture
+def table(conn):
+    return insert_table(conn)
+
+
+def _ids(conn, table, *, before=None, limit=100, now=NOW, **filter):
+    return list_run_ids(conn, table, RunFilter(**filter), before=before, limit=limit, now=now)
+
+
+def test_a_failed_run_is_armed_again_with_a_fresh_budget(conn, table):
+    run_id = insert_run(
+        conn,
+        table,
+        status="failed",
+        attempts=4,
+        worker_losses=5,
+        starts=9,
+        action_results=Jsonb([{"ok": True}]),
+    )
+    token = row_of(conn, "trigger_run", run_id)["lease_token"]
+
+    assert rearm(conn, table, run_id, now=NOW)
+
+    row = row_of(conn, "trigger_run", run_id)
+    assert (row["status"], row["attempts"], row["worker_losses"]) == ("pending", 0, 0)
+    assert (row["starts"], row["urgent"], row["error"]) == (9, True, None)
+    assert (row["lease_token"], row["action_results"]) == (token, [{"ok": True}])
+    times = conn.execute("SELECT next_attempt_at, announce_at FROM trigger_run").fetchone()
+    assert times == (NOW, NOW)
+
+
+def test_pressing_retry_often_gives_one_more_execution(conn, table):
+    run_id = insert_run(conn, table, status="failed")
+    token = get_token(conn, run_id)
+
+    assert all(rearm(conn, table, run_id, now=NOW) for _ in range(20))
+
+    reference = Reference(id=run_id, token=token)
+    lease = {"worker_id": 1, "lease_seconds": 300}
+    assert len(claim(conn, [reference], lease_token=uuid4(), **lease)) == 1
+    assert not rearm(conn, table, run_id, now=NOW)
+    assert claim(conn, [reference], lease_token=uuid4(), **lease) == []
+
+
+def get_token(conn, run_id):
+    return conn.execute("SELECT lease_token FROM trigger_run WHERE id = %s", [run_id]).fetchone()[0]
+
+
+def test_a_pending_run_is_queued_again_under_its_token(conn, table):
+    run_id = insert_run(conn, table, announce_at=FAR_OFF, next_attempt_at=FAR_OFF, attempts=2)
+    token = get_token(conn, run_id)
+
+    assert rearm(conn, table, run_id, now=NOW)
+
+    times = conn.execute("SELECT next_attempt_at, announce_at FROM trigger_run").fetchone()
+    assert times == (NOW, NOW)
+    assert get_token(conn, run_id) == token
+
+
+@pytest.mark.parametrize(("seconds", "allowed"), [(299, False), (301, True)])
+def test_a_running_run_is_armed_again_only_when_it_is_stale(conn, table, seconds, allowed):
+    touched_at = NOW - timedelta(seconds=seconds)
+    run_id = insert_run(conn, table, status="running", updated_at=touched_at)
+
+    assert rearm(conn, table, run_id, now=NOW) is allowed
+
+    expected = "pending" if allowed else "running"
+    assert row_of(conn, "trigger_run", run_id)["status"] == expected
+
+
+def test_a_done_run_and_one_of_another_table_are_not_armed_again(conn, table):
+    done = insert_run(conn, table, status="done")
+    foreign = insert_run(conn, status="failed")
+
+    assert not rearm(conn, table, done, now=NOW)
+    assert not rearm(conn, table, foreign, now=NOW)
+
+
+def test_a_run_is_not_armed_again_beside_an_active_one_of_its_clock_trigger(conn, table):
+    state = insert_state(conn, table, kind="daily")
+    clock = {"kind": "daily", "trigger_ref": state.ref}
+    failed = insert_run(conn, table, status="failed", **clock)
+    insert_run(conn, table, status="running", **clock)
+
+    with conn.transaction():
+        with pytest.raises(Conflict) as refused:
+            rearm(conn, table, failed, now=NOW)
+        assert refused.value.code == "trigger_has_active_run"
+        assert row_of(conn, "trigger_run", failed)["status"] == "failed"
+
+
+def test_a_run_armed_again_fences_its_clock_trigger(conn, table):
+    state = insert_state(conn, table, kind="daily")
+    clock = {"kind": "daily", "trigger_ref": state.ref, "status": "failed"}
+    first, second = (insert_run(conn, table, **clock) for _ in range(2))
+
+    assert rearm(conn, table, first, now=NOW)
+    assert rearm(conn, table, first, now=NOW)
+    with pytest.raises(Conflict):
+        rearm(conn, table, second, now=NOW)
+
+
+def test_a_pending_run_can_be_cancelled(conn, table):
+    run_id = insert_run(conn, table)
+
+    assert cancel(conn, table, run_id, now=NOW)
+
+    run = get_run(conn, table, run_id)
+    assert (run.status, run.error, run.finished_at) == ("failed", "cancelled", NOW)
+
+
+@pytest.mark.parametrize("status", ["running", "done", "failed"])
+def test_only_a_pending_run_can_be_cancelled(conn, table, status):
+    run_id = insert_run(conn, table, status=status)
+
+    assert not cancel(conn, table, run_id, now=NOW)
+    assert row_of(conn, "trigger_run", run_id)["status"] == status
+
+
+def test_a_run_is_either_started_or_cancelled(conn, other_conn, table):
+    run_id = insert_run(conn, table)
+    reference = Reference(id=run_id, token=get_token(conn, run_id))
+
+    with conn.transaction():
+        assert cancel(conn, table, run_id, now=NOW)
+        lease = {"worker_id": 1, "lease_token": uuid4(), "lease_seconds": 300}
+        assert claim(other_conn, [reference], **lease) == []
+
+    assert claim(other_conn, [reference], **lease) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "goes"), [("done", True), ("failed", True), ("pending", False), ("running", False)]
+)
+def test_only_a_run_that_has_ended_can_be_deleted(conn, table, status, goes):
+    run_id = insert_run(conn, table, status=status)
+
+    assert delete_run(conn, table, run_id) is goes
+    assert (conn.execute("SELECT FROM trigger_run").fetchone() is None) is goes
+
+
+def test_old_runs_go_in_small_batches_the_oldest_first(conn, table):
+    old = [
+        insert_run(conn, table, status="done", finished_at=LONG_AGO + timedelta(days=day))
+        for day in range(3)
+    ]
+    young = insert_run(conn, table, status="failed", finished_at=NOW)
+    pending = insert_run(conn, table)
+
+    assert delete_finished(conn, before=NOW, limit=2) == 2
+    assert _ids(conn, table) == [pending, young, old[2]]
+    assert delete_finished(conn, before=NOW, limit=2) == 1
+    assert delete_finished(conn, before=NOW, limit=2) == 0
+
+
+def test_a_run_shows_what_it_holds(conn, table):
+    run_id = insert_run(
+        conn,
+        table,
+        status="running",
+        record_id=4,
+        snapshot=Jsonb({"c1": "a"}),
+        action_results=Jsonb([{"ok": True}]),
+    )
+
+    run = get_run(conn, table, run_id)
+
+    assert (run.id, run.record_id, run.snapshot) == (run_id, 4, {"c1": "a"})
+    assert (run.status, run.action_results, run.table_id) == ("running", [{"ok": True}], table.id)
+
+
+def test_a_run_of_another_table_is_not_found(conn, table):
+    with pytest.raises(NotFound):
+        get_run(conn, table, insert_run(conn))
+
+
+def test_runs_are_listed_newest_first_page_by_page(conn, table):
+    ids = insert_runs(conn, table, count=5)
+    insert_run(conn)
+
+    first = list_runs(conn, table, RunFilter(), limit=3, now=NOW)
+    second = list_runs(conn, table, RunFilter(), before=first[-1].id, limit=3, now=NOW)
+
+    assert [run.id for run in first + second] == ids[::-1]
+    assert _ids(conn, table) == ids[::-1]
+
+
+@pytest.mark.parametrize("status", ["pending", "running", "done", "failed"])
+def test_runs_are_listed_by_status(conn, table, status):
+    ids = {other: insert_run(conn, table, status=other) for other in _STATUSES}
+
+    assert _ids(conn, table, status=status) == [ids[status]]
+
+
+_STATUSES = ("pending", "running", "done", "failed")
+
+
+def test_stuck_runs_are_those_that_failed_or_that_nobody_touched_for_long(conn, table):
+    now = server_now(conn)
+    failed = insert_run(conn, table, status="failed")
+    stale = insert_run(conn, table, status="running", updated_at=now - timedelta(seconds=301))
+    insert_run(conn, table, status="running", updated_at=now - timedelta(seconds=299))
+    insert_run(conn, table)
+    insert_run(conn, table, status="done")
+
+    assert _ids(conn, table, status="stuck", now=now) == [stale, failed]
+    assert (count_failed(conn), count_stale(conn, now=now)) == (1, 1)
+
+
+def test_runs_are_listed_by_trigger_record_and_time(conn, table):
+    mine = trigger_id()
+    by_trigger = insert_run(conn, table, trigger_id=mine)
+    by_record = insert_run(conn, table, record_id=7)
+    both = insert_run(conn, table, trigger_id=mine, record_id=7, created_at=NOW)
+
+    assert _ids(conn, table, trigger_id=mine) == [both, by_trigger]
+    assert _ids(conn, table, record_id=7) == [both, by_record]
+    assert _ids(conn, table, trigger_id=mine, record_id=7, status="pending") == [both]
+    assert _ids(conn, table, from_at=NOW) == [both]
+    assert _ids(conn, table, to_at=NOW) == [by_record, by_trigger]
+    assert _ids(conn, table, from_at=LONG_AGO, to_at=FAR_OFF, before=both) == [
+        by_record,
+        by_trigger,
+    ]
