@@ -1,0 +1,101 @@
+"""The due pass over clock triggers: those whose next look has come, each table under its lock."""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import structlog
+from psycopg import Connection
+
+from shared.domain.triggers import TriggerState
+from shared.domain.work import Reference
+from shared.observability import metrics
+from shared.queries.custom_tables import get_table
+from shared.queries.due_tables import claim_table, tables_with_clock_due
+from shared.queries.notifications import notify_work
+from shared.queries.trigger_states import list_states, postpone_looks, set_next_due
+from shared.usecases.fire_clocks import fire_clock
+from shared.usecases.retrying import concerns_whole, retried
+from shared.usecases.scheduled_triggers import Ready, enabled_triggers, schedule_triggers
+
+_log = structlog.get_logger()
+
+_AFTER_FAILURE = timedelta(seconds=60)
+
+
+def fire_due_clocks(
+    conn: Connection, *, limit: int, announced: bool, now: datetime
+) -> tuple[int, list[Reference]]:
+    """Look at up to ``limit`` clock triggers whose time has come, a transaction for each table.
+
+    Return how many tables were looked at, and the runs that came of it. A table that a tick or a
+    save has is left to them. Every look moves ``next_due_at``.
+    """
+    looked_at = 0
+    references: list[Reference] = []
+    for table_id in tables_with_clock_due(conn, now=now, limit=limit):
+        fired = _fire_table(conn, table_id, announced=announced, now=now)
+        looked_at += fired is not None
+        references += fired or ()
+    return looked_at, references
+
+
+def _fire_table(
+    conn: Connection, table_id: UUID, *, announced: bool, now: datetime
+) -> list[Reference] | None:
+    try:
+        return retried(lambda: _fire_claimed(conn, table_id, announced=announced, now=now))
+    except Exception as error:
+        if conn.closed:
+            raise
+        metrics.TICK_FAILURES.labels("table").inc()
+        _log.exception("table_failed", table_id=str(table_id), reason=str(error))
+        postpone_looks(conn, table_id, until=now + _AFTER_FAILURE, now=now)
+        return []
+
+
+def _fire_claimed(
+    conn: Connection, table_id: UUID, *, announced: bool, now: datetime
+) -> list[Reference] | None:
+    """Return the runs of the table's due triggers; None when the table was not to be had."""
+    created: list[tuple[str, Reference]] = []
+    with conn.transaction():
+        if not claim_table(conn, table_id):
+            return None
+        states = list_states(conn, table_id)
+        met = schedule_triggers(get_table(conn, table_id), states)
+        ready = {one.state.ref: one for one in enabled_triggers(met)}
+        for state in states:
+            if state.next_due_at is None or state.next_due_at > now:
+                continue
+            reference = _look(conn, state, ready.get(state.ref), announced=announced, now=now)
+            if reference is not None:
+                created.append((state.kind, reference))
+        if created and not announced:
+            notify_work(conn)
+    for kind, _ in created:
+        metrics.RUNS_CREATED.labels(kind).inc()
+    return [reference for _, reference in created]
+
+
+def _look(
+    conn: Connection, state: TriggerState, ready: Ready | None, *, announced: bool, now: datetime
+) -> Reference | None:
+    """Fire the trigger if a window is due; one that is off or broken wants no look until saved."""
+    if ready is None:
+        set_next_due(conn, state.ref, next_due_at=None)
+        return None
+    try:
+        with conn.transaction():
+            return fire_clock(conn, ready, announced=announced, now=now)
+    except Exception as error:
+        if concerns_whole(conn, error):
+            raise
+        metrics.TICK_FAILURES.labels("trigger").inc()
+        _log.exception(
+            "trigger_failed",
+            table_id=str(state.table_id),
+            trigger_id=state.trigger_id,
+            reason=str(error),
+        )
+        set_next_due(conn, state.ref, next_due_at=now + _AFTER_FAILURE)
+        return None

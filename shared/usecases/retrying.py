@@ -1,0 +1,32 @@
+"""What a failure means for the transaction it happens in: begin again, or go on without a part."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from psycopg import Connection
+from psycopg.errors import DeadlockDetected, SerializationFailure
+
+RETRIES = 3
+
+_BEGIN_AGAIN = (DeadlockDetected, SerializationFailure)
+
+T = TypeVar("T")
+
+
+def retried(transaction: Callable[[], T]) -> T:
+    """Return what a whole transaction returns, begun again up to three times if PostgreSQL asks.
+
+    At once: the server has waited a second before it chose whom of a deadlock to send away, and
+    the other has gone on meanwhile.
+    """
+    for _ in range(RETRIES):
+        try:
+            return transaction()
+        except _BEGIN_AGAIN:
+            continue
+    return transaction()
+
+
+def concerns_whole(conn: Connection, error: Exception) -> bool:
+    """Tell whether a failure within a savepoint is the whole transaction's: it is to be raised."""
+    return conn.closed or isinstance(error, _BEGIN_AGAIN)

@@ -1,0 +1,176 @@
+"""Set the triggers of a table: a full replace, checked and stored as a whole or not at all."""
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol, get_args
+from uuid import UUID
+
+from psycopg import Connection
+
+from shared.actions.action import Lookup
+from shared.actions.registry import check_actions as check_registered_actions
+from shared.domain.columns import Column
+from shared.domain.commands import Command
+from shared.domain.faults import child, in_document_order, under
+from shared.domain.records import CustomTable
+from shared.domain.triggers import (
+    EVENTS,
+    On,
+    ReadTrigger,
+    ScheduleKind,
+    Trigger,
+    TriggerState,
+    read_triggers,
+)
+from shared.errors import Fault, InvalidInput, StaleVersion
+from shared.queries.commands import find_command
+from shared.queries.custom_tables import find_table, lock_table, update_definition
+from shared.queries.trigger_states import lock_all_states
+from shared.usecases.align_states import align_states, is_same_json
+
+MAX_TRIGGERS = 100
+"""Triggers of one table."""
+
+_KINDS: tuple[ScheduleKind, ...] = get_args(ScheduleKind)
+
+
+class CheckActions(Protocol):
+    """What the registry says of a trigger's actions; pointers are the trigger's."""
+
+    def __call__(
+        self,
+        raw_actions: object,
+        *,
+        on: On,
+        schedule_kind: ScheduleKind | None,
+        columns: tuple[Column, ...],
+        lookup: Lookup,
+    ) -> list[Fault]:
+        """Return all faults, in document order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    """What the tenant of a table has stored, for the checks of actions."""
+
+    conn: Connection
+    tenant_id: UUID
+
+    def find_table(self, table_id: UUID) -> CustomTable | None:
+        """Return the tenant's live table, or None."""
+        table = find_table(self.conn, table_id)
+        is_theirs = table is not None and table.tenant_id == self.tenant_id
+        return table if is_theirs and table is not None and table.trashed_at is None else None
+
+    def find_command(self, name: str) -> Command | None:
+        """Return the tenant's command, or None."""
+        return find_command(self.conn, self.tenant_id, name)
+
+
+def new_trigger_id() -> str:
+    """Return a trigger id that nobody has guessed."""
+    return f"trg_{secrets.token_hex(6)}"
+
+
+def set_triggers(
+    conn: Connection,
+    table_id: UUID,
+    raw_triggers: object,
+    *,
+    now: datetime,
+    expected_revision: int | None = None,
+    check_actions: CheckActions = check_registered_actions,
+    make_id: Callable[[], str] = new_trigger_id,
+) -> CustomTable:
+    """Replace the triggers of a live table and return it.
+
+    An entry without ``id`` is a new trigger. States are made, edited, retired and revived as spec 1
+    §4 says; saving what is stored changes nothing, the revision neither. Raises InvalidInput with
+    every fault in document order (pointers begin with ``/triggers``), NotFound, StaleVersion.
+    """
+    with conn.transaction():
+        table = lock_table(conn, table_id)
+        if expected_revision not in (None, table.revision):
+            raise StaleVersion(f"table {table_id} was changed meanwhile")
+        states = lock_all_states(conn, table_id)
+        lookup = _Stored(conn=conn, tenant_id=table.tenant_id)
+        read = _checked(raw_triggers, table, states, check_actions, lookup)
+        triggers = _identified(read, states, make_id)
+        edited = replace(table, triggers=[dict(trigger.raw) for trigger in triggers])
+        align_states(conn, table, triggers, states, now=now)
+        if is_same_json(edited.triggers, table.triggers):
+            return table
+        return update_definition(conn, edited, now=now)
+
+
+def _checked(
+    raw: object,
+    table: CustomTable,
+    states: Sequence[TriggerState],
+    check_actions: CheckActions,
+    lookup: Lookup,
+) -> list[Trigger]:
+    """Return the triggers of a valid list; raises InvalidInput with all faults of any other."""
+    if not isinstance(raw, list) or len(raw) > MAX_TRIGGERS:
+        message = f"triggers must be a list of at most {MAX_TRIGGERS} triggers"
+        raise InvalidInput.of(
+            [Fault(code="triggers_invalid", pointer="/triggers", message=message)]
+        )
+    kinds = {state.trigger_id: state.kind for state in states}
+    read = read_triggers(raw, table.columns)
+    faults: list[Fault] = []
+    for index, one in enumerate(read):
+        found = [*one.faults, *_kind_faults(one, kinds)]
+        if isinstance(one.raw, dict):
+            found += _action_faults(one, table, check_actions, lookup)
+        faults += under(child("/triggers", index), in_document_order(one.raw, found))
+    if faults:
+        raise InvalidInput.of(faults)
+    return [one.trigger for one in read if one.trigger is not None]
+
+
+def _kind_faults(read: ReadTrigger, kinds: Mapping[str, ScheduleKind]) -> list[Fault]:
+    """Refuse another kind of schedule under an id that had one, be it retired since."""
+    kind = read.schedule_type
+    known = kinds.get(read.trigger_id or "")
+    if not read.is_schedule or kind not in _KINDS or known in (None, kind):
+        return []
+    code = "schedule_kind_change_requires_new_trigger_id"
+    message = (
+        f"{code}: trigger '{read.trigger_id}' changes its schedule type in place. retire the old "
+        "trigger id and create the new schedule kind under a new trigger id"
+    )
+    return [Fault(code=code, pointer="/schedule/type", message=message)]
+
+
+def _action_faults(
+    read: ReadTrigger, table: CustomTable, check_actions: CheckActions, lookup: Lookup
+) -> list[Fault]:
+    assert isinstance(read.raw, dict)
+    on = read.raw.get("on")
+    kind = read.schedule_type if read.is_schedule else None
+    return check_actions(
+        read.raw.get("actions"),
+        on=on if on in EVENTS else "schedule",
+        schedule_kind=next((known for known in _KINDS if known == kind), None),
+        columns=table.columns,
+        lookup=lookup,
+    )
+
+
+def _identified(
+    triggers: Sequence[Trigger], states: Sequence[TriggerState], make_id: Callable[[], str]
+) -> list[Trigger]:
+    """Return the triggers with an id each; a new one was never one of the table."""
+    taken = {state.trigger_id for state in states} | {trigger.id for trigger in triggers}
+    identified = []
+    for trigger in triggers:
+        trigger_id = trigger.id
+        while trigger_id is None:
+            made = make_id()
+            trigger_id = None if made in taken else made
+        taken.add(trigger_id)
+        identified.append(trigger.identified_as(trigger_id))
+    return identified

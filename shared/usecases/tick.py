@@ -1,0 +1,164 @@
+"""The tick: due triggers of the tables scanned longest ago get their runs, lost runs come back.
+
+It inserts pending runs and waits for no action. Ticks may overlap; docs/scheduling.md tells why.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import structlog
+from psycopg import Connection
+
+from shared.db.clock import server_now
+from shared.domain.work import Reference
+from shared.observability import metrics
+from shared.queries.announcements import count_overdue
+from shared.queries.due_tables import claim_table_to_scan, list_tables_to_scan
+from shared.queries.notifications import notify_work
+from shared.usecases.announce import recover
+from shared.usecases.scan_table import LOCK_SECONDS, Order, Scan, scan_table
+
+_log = structlog.get_logger()
+
+TABLE_LIMIT = 200
+RECORD_LIMIT = 1000
+_OVERDUE_LIMIT = 1000
+
+ScannedAt = tuple[UUID, datetime]
+"""A table, and when it was scanned last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickResult:
+    """What a tick did; the first five are its answer.
+
+    ``references`` are the runs it made, to be published if they are born announced.
+    ``unfinished`` are tables in which a walk stopped at a page with due rows, or has yet to pass
+    all rows: they want a further tick at once.
+    """
+
+    tables_scanned: int
+    tables_with_schedules: int
+    runs_created: int
+    trigger_runs_requeued: int
+    staged_changes_requeued: int = 0
+    references: tuple[Reference, ...]
+    unfinished: tuple[ScannedAt, ...]
+
+
+def tick(
+    conn: Connection,
+    *,
+    table_limit: int = TABLE_LIMIT,
+    record_limit: int = RECORD_LIMIT,
+    tables: Sequence[ScannedAt] | None = None,
+    announced: bool = False,
+    lock_seconds: float = LOCK_SECONDS,
+    now: datetime | None = None,
+) -> TickResult:
+    """Scan tables, create the runs that are due at ``now`` (None: the server's), sweep.
+
+    ``tables`` are those to scan, in this order; None: up to ``table_limit``, the ones scanned
+    longest ago. A table that another tick has, or has scanned since, is passed by. ``announced``:
+    runs are born announced, and the caller publishes their references. What fails is logged and
+    counted, and stops nothing else. No transaction may be open.
+    """
+    now = server_now(conn) if now is None else now
+    order = Order(
+        now=now, record_limit=record_limit, announced=announced, lock_seconds=lock_seconds
+    )
+    if tables is None:
+        tables = list_tables_to_scan(conn, limit=table_limit)
+    scans = [
+        (table_id, scan)
+        for table_id, scanned_at in tables
+        if (scan := _scan(conn, table_id, scanned_at, order)) is not None
+    ]
+    metrics.TABLES_SCANNED.inc(len(scans))
+    references = tuple(reference for _, scan in scans for reference in scan.references)
+    return TickResult(
+        tables_scanned=len(scans),
+        tables_with_schedules=sum(scan.has_schedules for _, scan in scans),
+        runs_created=len(references),
+        trigger_runs_requeued=_swept(conn, recover) + _swept(conn, _wake_overdue),
+        references=references,
+        unfinished=tuple((table_id, now) for table_id, scan in scans if scan.unfinished),
+    )
+
+
+def _scan(conn: Connection, table_id: UUID, scanned_at: datetime, order: Order) -> Scan | None:
+    return scan_table(
+        conn,
+        table_id,
+        order,
+        claim=lambda: claim_table_to_scan(conn, table_id, scanned_at=scanned_at, now=order.now),
+    )
+
+
+def _swept(conn: Connection, sweep: Callable[[Connection], int]) -> int:
+    """Return how many runs a sweep has queued again; 0 when it fails."""
+    try:
+        return sweep(conn)
+    except Exception as error:
+        metrics.TICK_FAILURES.labels("sweep").inc()
+        _log.exception("sweep_failed", sweep=sweep.__name__, reason=str(error))
+        return 0
+
+
+def _wake_overdue(conn: Connection) -> int:
+    """Have runs offered again whose announcement was lost: whoever announces is told to look."""
+    overdue = count_overdue(conn, limit=_OVERDUE_LIMIT)
+    if overdue:
+        notify_work(conn)
+    return overdue
+
+
+def round_of_ticks(
+    conn: Connection,
+    *,
+    table_limit: int = TABLE_LIMIT,
+    record_limit: int = RECORD_LIMIT,
+    announced: bool = False,
+) -> Iterator[TickResult]:
+    """Yield the ticks of a round, each when it is done; at least one, for the sweeps.
+
+    A round ends when each table that was a candidate at its beginning has been claimed once (one
+    that another tick has counts as done) and no walk of it waits for more. Whoever takes the ticks
+    may stop before, and does when the next round is due.
+    """
+    waiting: list[ScannedAt] = list_tables_to_scan(conn)
+    while True:
+        result = tick(
+            conn,
+            tables=waiting[:table_limit],
+            record_limit=record_limit,
+            announced=announced,
+        )
+        waiting = [*waiting[table_limit:], *result.unfinished]
+        yield result
+        if not waiting:
+            return
+
+
+def run_round(
+    conn: Connection,
+    *,
+    table_limit: int = TABLE_LIMIT,
+    record_limit: int = RECORD_LIMIT,
+    announced: bool = False,
+    is_over: Callable[[], bool],
+    on_tick: Callable[[TickResult], None],
+) -> bool:
+    """Take the ticks of a round until it ends (True) or ``is_over`` (False); at least one.
+
+    ``on_tick`` is told each tick when it is done, to publish its references.
+    """
+    for result in round_of_ticks(
+        conn, table_limit=table_limit, record_limit=record_limit, announced=announced
+    ):
+        on_tick(result)
+        if is_over():
+            return False
+    return True
