@@ -4,22 +4,22 @@ One process with threads: requests wait for PostgreSQL, not for Python, and one 
 set of metrics and one health port. More load means more replicas.
 """
 
+from shared.observability.logs import configure_logging
 from shared.settings import read_settings
 
 _settings = read_settings("api")
+configure_logging(service="api", log_format=_settings.log_format, level=_settings.log_level)
 
 bind = f"{_settings.api_host}:{_settings.api_port}"
 workers = 1
-worker_class = "services.api.patient_worker.PatientWorker"
+worker_class = "services.api.server.PatientWorker"
 # More threads than sessions: most of a request is reading and writing, which holds no session.
 threads = 4 * _settings.db_pool_size
 worker_connections = 1000
 keepalive = 75
 graceful_timeout = 30
 # Requests are counted and logged by the application itself.
-accesslog = None
-errorlog = "-"
-loglevel = "warning"
+logger_class = "services.api.server.PlainLogger"
 limit_request_line = 8190
 limit_request_fields = 100
 limit_request_field_size = 8190

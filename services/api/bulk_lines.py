@@ -6,7 +6,7 @@ A line that cannot be a record is refused by itself; the lines around it are not
 import csv
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -160,9 +160,7 @@ def _line(number: int, raw: bytes, cells: Callable[[], dict[str, Any]]) -> Line:
     try:
         return Line(number=number, raw=raw, cells=cells())
     except InvalidInput as error:
-        first = error.faults[0]
-        fault = replace(first, message=first.message.replace("the body", "the line"))
-        return Line(number=number, raw=raw, cells=None, fault=fault)
+        return Line(number=number, raw=raw, cells=None, fault=error.faults[0])
 
 
 def _refusal(message: str) -> InvalidInput:

@@ -37,7 +37,8 @@ def _arm(name: str, properties: Json, *, optional: tuple[str, ...] = (), tag: st
     return _object(tagged, required=[key for key in tagged if key not in optional])
 
 
-def _union(tag: str, arms: dict[str, str]) -> Json:
+def union(tag: str, arms: dict[str, str]) -> Json:
+    """Return the schema of one of ``arms`` (component by value of ``tag``)."""
     references = {name: f"#/components/schemas/{schema}" for name, schema in arms.items()}
     return {
         "oneOf": [{"$ref": reference} for reference in dict.fromkeys(references.values())],
@@ -174,10 +175,10 @@ _PREVIEW_ARMS: dict[str, tuple[str, Json]] = {
 
 TRIGGER_COMPONENTS: dict[str, Json] = {
     **dict(_SCHEDULES.values()),
-    "Schedule": _union("type", {kind: name for kind, (name, _) in _SCHEDULES.items()}),
+    "Schedule": union("type", {kind: name for kind, (name, _) in _SCHEDULES.items()}),
     "Predicate": _PREDICATE,
     "NewTrigger": _trigger(stored=False),
     "Trigger": _trigger(stored=True),
     **dict(_PREVIEW_ARMS.values()),
-    "PreviewArm": _union("kind", {kind: name for kind, (name, _) in _PREVIEW_ARMS.items()}),
+    "PreviewArm": union("kind", {kind: name for kind, (name, _) in _PREVIEW_ARMS.items()}),
 }

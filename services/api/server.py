@@ -1,9 +1,11 @@
-"""gunicorn's threaded worker, with an end to its patience: see ``PatientWorker``."""
+"""gunicorn's threaded worker and its logger, as the product wants them."""
 
 import contextlib
+import logging
 import socket
 import struct
 
+from gunicorn.glogging import Logger  # type: ignore[import-untyped]  # it has none
 from gunicorn.workers.gthread import (  # type: ignore[import-untyped]  # it has none
     TConn,
     ThreadWorker,
@@ -46,3 +48,14 @@ class PatientWorker(ThreadWorker):  # type: ignore[misc]  # untyped, as said abo
                 # Only reading ends: an answer that is being worked out still goes out.
                 with contextlib.suppress(OSError):
                     conn.sock.shutdown(socket.SHUT_RD)
+
+
+class PlainLogger(Logger):  # type: ignore[misc]  # untyped, as said above
+    """Hands gunicorn's lines to the root logger, so that a process logs in one form."""
+
+    def setup(self, cfg: object) -> None:
+        """Give up gunicorn's own handlers and formats."""
+        self.cfg = cfg
+        self.error_log.propagate = True
+        self.error_log.setLevel(logging.WARNING)
+        self.access_log.disabled = True

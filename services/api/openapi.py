@@ -1,0 +1,189 @@
+"""The OpenAPI 3.1 document, made of the routes and their schemas without server or database."""
+
+import re
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+from apispec import APISpec
+from apispec.ext.marshmallow import MarshmallowPlugin
+from marshmallow import Schema
+
+from services.api.auth import Scope
+from services.api.bodies import JSON
+from services.api.fields import MAX_ID
+from services.api.mounts import MOUNTS, Mount
+from services.api.problems import MEDIA_TYPE
+from services.api.routes import Route
+from services.api.schemas import ProblemSchema
+from services.api.trigger_schemas import TRIGGER_COMPONENTS, union
+from shared.actions.registry import ACTIONS
+
+_DESCRIPTION = (
+    "Tables whose rows fire schedule and event triggers. Errors are problem documents (RFC 9457);"
+    " lists are paged by the cursor that the page before gave; a POST that creates takes an"
+    " Idempotency-Key; definitions carry an ETag and their writes take If-Match."
+)
+_API_VERSION = "1.0.0"
+_PATH_PART = re.compile(r"<(uuid|id):([a-z_]+)>")
+_PATH_SCHEMAS: dict[str, dict[str, Any]] = {
+    "uuid": {"type": "string", "format": "uuid"},
+    "id": {"type": "integer", "format": "int64", "minimum": 1, "maximum": MAX_ID},
+}
+_SECURITY: dict[Scope, list[dict[str, list[str]]]] = {
+    "root": [{"adminToken": []}],
+    "tenant": [{"apiToken": []}],
+    "channel": [{"apiToken": []}],
+    "v1": [{"apiToken": []}, {"adminToken": []}],
+}
+_SECURITY_SCHEMES: dict[str, dict[str, str]] = {
+    "apiToken": {"type": "http", "scheme": "bearer"},
+    "adminToken": {"type": "apiKey", "in": "header", "name": "X-ADMIN-TOKEN"},
+}
+_HEADERS: dict[str, dict[str, Any]] = {
+    "ETag": {"description": "The revision, for If-Match.", "schema": {"type": "string"}},
+    "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
+}
+
+
+def build_document() -> dict[str, Any]:
+    """Return the document of the whole API as a JSON object."""
+    marshmallow = MarshmallowPlugin()
+    spec = APISpec(
+        title="Duebook",
+        version=_API_VERSION,
+        openapi_version="3.1.0",
+        info={"description": _DESCRIPTION},
+        plugins=[marshmallow],
+    )
+    for name, scheme in _SECURITY_SCHEMES.items():
+        spec.components.security_scheme(name, scheme)
+    _describe_triggers(spec)
+    for status in _PROBLEM_STATUSES:
+        spec.components.response(f"Problem{status}", _problem(status))
+    for mount in MOUNTS:
+        for route in mount.routes:
+            spec.path(
+                path=document_path(mount, route),
+                operations={route.method.lower(): _operation(mount, route, marshmallow)},
+            )
+    for path, operation in _REFERENCE.items():
+        spec.path(path=path, operations={"get": operation})
+    return dict(spec.to_dict())
+
+
+def _describe_triggers(spec: APISpec) -> None:
+    names = {}
+    for kind, action in ACTIONS.items():
+        names[kind] = action.schema.__name__.removesuffix("Schema")
+        spec.components.schema(names[kind], schema=action.schema)
+    for name, component in TRIGGER_COMPONENTS.items():
+        spec.components.schema(name, component)
+    spec.components.schema("Action", union("type", names))
+
+
+def document_path(mount: Mount, route: Route) -> str:
+    """Return the address of a route as the document writes it."""
+    return mount.prefix + _PATH_PART.sub(r"{\2}", route.path)
+
+
+def _operation(mount: Mount, route: Route, marshmallow: MarshmallowPlugin) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": mount.operation_id(route),
+        "summary": route.summary,
+        "description": f"Roles: {', '.join(sorted(route.roles))}.",
+        "tags": [route.operation_id.split(".")[0]],
+        "security": _SECURITY[mount.scope],
+        "parameters": list(_parameters(mount, route, marshmallow)),
+        "responses": _responses(mount, route),
+    }
+    if route.body is not None:
+        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": route.body}}}
+    if route.upload is not None:
+        content = {media: {"schema": {"type": "string"}} for media in route.media}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
+
+
+def _parameters(
+    mount: Mount, route: Route, marshmallow: MarshmallowPlugin
+) -> Iterator[dict[str, Any]]:
+    for converter, name in _PATH_PART.findall(route.path):
+        schema = _PATH_SCHEMAS[converter]
+        yield {"in": "path", "name": name, "required": True, "schema": schema}
+    assert marshmallow.converter is not None
+    for parameter in marshmallow.converter.schema2parameters(route.query(), location="query"):
+        if parameter["name"] != "tenant" or mount.scope in ("root", "v1"):
+            yield parameter
+    if route.creates:
+        yield _header("Idempotency-Key", "The same key answers the same, for a day.", 255)
+    if route.versioned:
+        yield _header("If-Match", "The ETag that the change is made to.", 100)
+
+
+def _header(name: str, description: str, max_length: int) -> dict[str, Any]:
+    schema = {"type": "string", "minLength": 1, "maxLength": max_length}
+    return {"in": "header", "name": name, "description": description, "schema": schema}
+
+
+def _responses(mount: Mount, route: Route) -> dict[str, Any]:
+    responses: dict[str, Any] = {
+        str(status): _success(status, schema) for status, schema in route.answers.items()
+    }
+    for status in _problem_statuses(mount, route):
+        responses[str(status)] = f"Problem{status}"
+    return responses
+
+
+def _success(status: int, schema: type[Schema] | None) -> dict[str, Any]:
+    response: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+    if schema is not None:
+        response["content"] = {JSON: {"schema": schema}}
+        if {"revision", "version"} & {*schema().fields}:
+            response["headers"] = {"ETag": _HEADERS["ETag"]}
+    return response
+
+
+def _problem_statuses(mount: Mount, route: Route) -> Iterator[int]:
+    yield 400
+    if mount.scope != "root":
+        yield 401
+    yield 403
+    if "<" in route.path or "tenant" in route.query().fields:
+        yield 404
+    if route.conflicts or route.creates:
+        yield 409
+    if route.body is not None or route.upload is not None:
+        yield from (411, 413, 415)
+    if route.versioned:
+        yield 412
+    yield 503
+
+
+_PROBLEM_STATUSES = (400, 401, 403, 404, 409, 411, 412, 413, 415, 503)
+
+
+def _problem(status: int) -> dict[str, Any]:
+    response: dict[str, Any] = {
+        "description": HTTPStatus(status).phrase,
+        "content": {MEDIA_TYPE: {"schema": ProblemSchema}},
+    }
+    if status == 503:
+        response["headers"] = {"Retry-After": _HEADERS["Retry-After"]}
+    return response
+
+
+def _page(operation_id: str, summary: str, media: str) -> dict[str, Any]:
+    return {
+        "operationId": operation_id,
+        "summary": summary,
+        "tags": ["reference"],
+        "security": [],
+        "responses": {"200": {"description": "OK", "content": {media: {"schema": {}}}}},
+    }
+
+
+_REFERENCE: dict[str, dict[str, Any]] = {
+    "/openapi.json": _page("reference.document", "This document", JSON),
+    "/docs": _page("reference.page", "The page that shows this document", "text/html"),
+}

@@ -1,0 +1,32 @@
+"""The WSGI target of gunicorn, put together from the environment: ``services.api.wsgi:app``."""
+
+from services.api.app import create_app
+from services.api.dependencies import Parts
+from services.api.readiness import readiness_check
+from shared.db.connection import open_pool
+from shared.observability.http import HealthServer
+from shared.observability.logs import configure_logging
+from shared.settings import read_settings
+
+_settings = read_settings("api")
+assert _settings.admin_token is not None
+configure_logging(service="api", log_format=_settings.log_format, level=_settings.log_level)
+_pool = open_pool(
+    _settings.database_url.reveal(),
+    application_name="duebook-api",
+    size=_settings.db_pool_size,
+)
+app = create_app(
+    Parts(
+        sessions=_pool.connection,
+        admin_token=_settings.admin_token,
+        max_body_bytes=_settings.max_body_bytes,
+        max_bulk_bytes=_settings.max_bulk_bytes,
+    )
+)
+health = HealthServer(
+    host=_settings.health_host,
+    port=_settings.health_port,
+    alive=lambda: None,
+    ready=readiness_check(_pool.connection),
+)

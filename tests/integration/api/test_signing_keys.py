@@ -1,0 +1,48 @@
+from base64 import b64decode
+from datetime import timedelta
+
+import pytest
+
+from shared.db.clock import server_now
+from shared.queries.tenants import list_signing_secrets
+from tests.integration.api.conftest import problem
+
+
+def test_a_new_key_signs_beside_the_old_one_for_a_day(moderator, tenant, conn):
+    answer = moderator.post("/v1/signing-keys")
+
+    now = server_now(conn)
+    new = b64decode(answer.json["secret"].removeprefix("whsec_"))
+    assert answer.status_code == 201
+    assert list_signing_secrets(conn, tenant.id, now=now) == [new, b"k" * 32]
+    assert list_signing_secrets(conn, tenant.id, now=now + timedelta(days=2)) == [new]
+
+
+def test_secrets_are_never_listed(moderator):
+    secret = moderator.post("/v1/signing-keys").json["secret"]
+
+    listed = moderator.get("/v1/signing-keys")
+
+    assert len(listed.json["items"]) == 2
+    assert set(listed.json["items"][0]) == {"id", "created_at", "expires_at"}
+    assert secret not in listed.get_data(as_text=True)
+
+
+def test_a_replayed_creation_makes_no_second_key_and_shows_no_secret(moderator):
+    key = {"Idempotency-Key": "k1"}
+    first = moderator.post("/v1/signing-keys", headers=key).json
+    again = moderator.post("/v1/signing-keys", headers=key).json
+
+    assert again == {**first, "secret": None}
+    assert len(moderator.get("/v1/signing-keys").json["items"]) == 2
+
+
+@pytest.mark.parametrize("role", ["editor", "viewer", "service"])
+def test_only_moderators_make_keys(role, caller, tenant):
+    assert problem(caller(tenant, role).post("/v1/signing-keys"))[:2] == (403, "role_missing")
+
+
+def test_a_body_where_none_is_taken_is_refused(moderator):
+    answer = moderator.post("/v1/signing-keys", json={})
+
+    assert problem(answer)[:2] == (400, "body_not_expected")
