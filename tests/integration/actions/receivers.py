@@ -23,12 +23,13 @@ class Request:
 class Receiver:
     """An HTTP server that records requests and gives the answers in ``answers``, the last for ever.
 
-    An answer is (status, headers, body).
+    An answer is (status, headers, body). With ``let_go`` it waits until that is set.
     """
 
     port: int = 0
     requests: list = field(default_factory=list)
     answers: list = field(default_factory=lambda: [(200, {}, b"")])
+    let_go: threading.Event | None = None
 
     @property
     def url(self):
@@ -39,6 +40,8 @@ class Receiver:
         return len({request.peer for request in self.requests})
 
     def next_answer(self):
+        if self.let_go is not None:
+            self.let_go.wait(60)
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
@@ -90,6 +93,8 @@ def a_receiver(*, tls=None):
     try:
         yield receiver
     finally:
+        if receiver.let_go is not None:
+            receiver.let_go.set()
         server.shutdown()
         server.server_close()
         thread.join()

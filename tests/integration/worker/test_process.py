@@ -26,21 +26,21 @@ def start_worker(database_url, tmp_path):
     children = []
 
     def start(**environment):
-        log = (tmp_path / f"worker-{len(children)}.log").open("wb")
-        child = Child(
-            [sys.executable, "-m", "services.worker"],
-            environment={
-                **os.environ,
-                "DATABASE_URL": database_url,
-                "HEALTH_PORT": str(free_port()),
-                "WORKER_THREADS": "4",
-                "ALLOWED_NETWORKS": "127.0.0.0/8",
-                "ACTION_DEADLINE_SECONDS": "10",
-                "GRACE_SECONDS": "25",
-                **environment,
-            },
-            output=log,
-        )
+        with (tmp_path / f"worker-{len(children)}.log").open("wb") as log:
+            child = Child(
+                [sys.executable, "-m", "services.worker"],
+                environment={
+                    **os.environ,
+                    "DATABASE_URL": database_url,
+                    "HEALTH_PORT": str(free_port()),
+                    "WORKER_THREADS": "4",
+                    "ALLOWED_NETWORKS": "127.0.0.0/8",
+                    "ACTION_DEADLINE_SECONDS": "10",
+                    "GRACE_SECONDS": "25",
+                    **environment,
+                },
+                output=log,
+            )
         children.append(child)
         return child
 
@@ -51,24 +51,10 @@ def start_worker(database_url, tmp_path):
 
 @contextmanager
 def a_held_receiver():
-    """A receiver whose answers wait until ``let_go`` is set."""
-    let_go = threading.Event()
+    """A receiver whose answers wait until its ``let_go`` is set."""
     with a_receiver() as receiver:
-        answer = receiver.next_answer
-
-        class Held(type(receiver)):
-            __slots__ = ()
-
-            def next_answer(self):
-                let_go.wait(SECONDS)
-                return answer()
-
-        receiver.__class__ = Held
-        receiver.let_go = let_go
-        try:
-            yield receiver, let_go
-        finally:
-            let_go.set()
+        receiver.let_go = threading.Event()
+        yield receiver
 
 
 def ended(bench, *ids):
@@ -93,15 +79,15 @@ def test_a_worker_executes_what_is_due_and_what_it_is_woken_for(bench, conn, sta
 
 
 def test_work_of_a_killed_worker_runs_again_and_repeats_nothing_recorded(bench, conn, start_worker):
-    with a_held_receiver() as (receiver, let_go):
+    with a_held_receiver() as receiver:
         run_id = bench.insert(notify("once"), api_call(receiver.url))
-        first = start_worker()
+        first = start_worker(ALLOWED_PORTS=str(receiver.port))
         assert wait_until(lambda: len(receiver.requests) == 1, seconds=SECONDS)
 
         os.kill(first.pid, signal.SIGKILL)
-        start_worker()
+        start_worker(ALLOWED_PORTS=str(receiver.port))
         assert wait_until(lambda: len(receiver.requests) == 2, seconds=SECONDS)
-        let_go.set()
+        receiver.let_go.set()
         assert wait_until(ended(bench, run_id), seconds=SECONDS)
 
     run = bench.run(run_id)
@@ -119,13 +105,13 @@ def test_work_of_a_killed_worker_runs_again_and_repeats_nothing_recorded(bench, 
 def test_a_worker_told_to_stop_ends_its_actions_hands_the_rest_back_and_exits_well(
     bench, conn, start_worker
 ):
-    with a_held_receiver() as (receiver, let_go):
+    with a_held_receiver() as receiver:
         ids = [bench.insert(api_call(receiver.url), notify(f"{number}")) for number in range(6)]
-        worker = start_worker()
+        worker = start_worker(ALLOWED_PORTS=str(receiver.port))
         assert wait_until(lambda: len(receiver.requests) == 4, seconds=SECONDS)
 
         os.kill(worker.pid, signal.SIGTERM)
-        let_go.set()
+        receiver.let_go.set()
         assert wait_until(lambda: worker.poll() is not None, seconds=SECONDS)
 
     runs = [bench.run(id) for id in ids]
@@ -139,15 +125,15 @@ def test_a_worker_told_to_stop_ends_its_actions_hands_the_rest_back_and_exits_we
 
 
 def test_a_worker_frozen_beyond_its_lease_changes_nothing_when_it_wakes(bench, conn, start_worker):
-    with a_held_receiver() as (receiver, let_go):
+    with a_held_receiver() as receiver:
         run_id = bench.insert(api_call(receiver.url), notify("after"))
-        frozen = start_worker()
+        frozen = start_worker(ALLOWED_PORTS=str(receiver.port))
         assert wait_until(lambda: len(receiver.requests) == 1, seconds=SECONDS)
 
         os.kill(frozen.pid, signal.SIGSTOP)
         conn.execute("UPDATE trigger_run SET leased_until = clock_timestamp() - interval '1 s'")
-        let_go.set()
-        start_worker()
+        receiver.let_go.set()
+        start_worker(ALLOWED_PORTS=str(receiver.port))
         assert wait_until(ended(bench, run_id), seconds=SECONDS)
         before = bench.run(run_id)
         os.kill(frozen.pid, signal.SIGCONT)
@@ -178,12 +164,12 @@ def test_a_worker_outlives_the_loss_of_every_database_session(bench, conn, start
 def test_a_run_that_kills_its_worker_five_times_fails_and_its_neighbours_do_not(
     bench, conn, start_worker
 ):
-    with a_held_receiver() as (receiver, _let_go):
+    with a_held_receiver() as receiver:
         deadly = bench.insert(api_call(receiver.url))
         neighbours = []
         for losses in range(1, 6):
             neighbours.append(bench.insert(notify("fine")))
-            worker = start_worker()
+            worker = start_worker(ALLOWED_PORTS=str(receiver.port))
             assert wait_until(lambda: len(receiver.requests) == losses, seconds=SECONDS)  # noqa: B023
             os.kill(worker.pid, signal.SIGKILL)
             assert wait_until(lambda: lost(bench, conn, deadly) == losses, seconds=SECONDS)  # noqa: B023
