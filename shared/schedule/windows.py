@@ -11,7 +11,6 @@ from shared.schedule.cron import SHAPES_RECUR_WITHIN_YEARS
 from shared.schedule.model import Cron, Daily, Interval, Schedule, TableSchedule
 from shared.schedule.zones import farthest_wall, gap_around, start_of_day, to_utc, wall_of
 
-_SECOND = timedelta(seconds=1)
 _MINUTE = timedelta(minutes=1)
 _LAST_ORDINAL = date.max.toordinal()
 # Zone rules with a year in them end before 2100. From then on a year's clock changes, like the days
@@ -139,7 +138,7 @@ def _next_of_interval(interval: Interval, *, anchor: datetime, after: datetime) 
 
 def _latest_of_daily(daily: Daily, *, anchor: datetime, now: datetime) -> datetime | None:
     today = _local_ordinal(farthest_wall(now, daily.zone))
-    # Usually today's or yesterday's. One day more where a date was left out (Apia, 2011-12-30).
+    # Usually today's or yesterday's. One day more where yesterday was left out.
     for ordinal in (today, today - 1, today - 2):
         slot = _slot(daily, ordinal)
         if slot is not None and slot <= now:
@@ -150,7 +149,7 @@ def _latest_of_daily(daily: Daily, *, anchor: datetime, now: datetime) -> dateti
 def _next_of_daily(daily: Daily, *, anchor: datetime, after: datetime) -> datetime | None:
     today = _local_ordinal(farthest_wall(max(anchor, after), daily.zone))
     # Yesterday's may still come, if its wall time was skipped and resolved into today.
-    for ordinal in range(today - 1, today + 3):
+    for ordinal in (today - 1, today, today + 1):
         slot = _slot(daily, ordinal)
         if slot is not None and slot > after and slot >= anchor:
             return slot
@@ -162,16 +161,14 @@ def _local_ordinal(wall: datetime | None) -> int:
 
 
 def _slot(daily: Daily, ordinal: int) -> datetime | None:
-    """Return the target of a local day; None if that day never was, or is outside years 1-9999."""
+    """Return the target of a local day, or None outside the years 1 to 9999.
+
+    Where a date was left out (Apia, 2011-12-30), the clock went forward by just one day, so that
+    reading it with the offset before gives the very instant of the next date's target.
+    """
     if not 1 <= ordinal <= _LAST_ORDINAL:
         return None
-    wall = datetime.combine(date.fromordinal(ordinal), daily.at, daily.zone)
-    instant = to_utc(wall)
-    if instant is None or (gap := gap_around(wall, instant, daily.zone)) is None:
-        return instant
-    before, skipped = gap
-    whole_day_skipped = before.toordinal() < ordinal < (skipped + _SECOND).toordinal()
-    return None if whole_day_skipped else instant
+    return to_utc(datetime.combine(date.fromordinal(ordinal), daily.at, daily.zone))
 
 
 def _latest_of_cron(cron: Cron, *, anchor: datetime, now: datetime) -> datetime | None:

@@ -186,6 +186,16 @@ def test_an_expression_that_matches_only_skipped_hours_has_no_next_window():
     assert next_window(schedule, anchor=SAVED_AT, after=SAVED_AT) is None
 
 
+def test_a_search_goes_on_over_years_in_which_every_match_was_skipped():
+    # From 1987 to 2006 New York's clock went forward over 02:30 on the first Sunday of April.
+    schedule = a_cron("30 2 1-7 4 */7", "America/New_York")
+    after = datetime(1986, 5, 1, tzinfo=UTC)
+
+    assert next_window(schedule, anchor=after, after=after) == datetime(
+        2007, 4, 1, 6, 30, tzinfo=UTC
+    )
+
+
 def test_such_an_expression_had_windows_under_an_older_law():
     schedule = a_cron("30 2 8-14 3 */7", "America/New_York")
 

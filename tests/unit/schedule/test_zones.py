@@ -1,6 +1,7 @@
 import calendar
 import zoneinfo
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -103,3 +104,18 @@ def test_from_2100_on_years_of_one_shape_have_the_same_clock_changes():
         assert first == second, name
 
     assert len(shape) == 1
+
+
+def test_a_zone_that_left_out_a_date_moved_its_clock_by_just_one_day():
+    """Daily rests on it: the target of a date that never was is that of the next date."""
+    months = [datetime(1840, 1, 1, tzinfo=UTC) + timedelta(days=30 * n) for n in range(2500)]
+    jumps = {}
+
+    for name in ZONE_NAMES:
+        offsets = [month.astimezone(find_zone(name)).utcoffset() for month in months]
+        for before, after in pairwise(offsets):
+            if after - before >= timedelta(hours=12):
+                jumps[name] = after - before
+
+    assert {"Pacific/Apia", "Pacific/Kwajalein", "Pacific/Kiritimati"} <= jumps.keys()
+    assert set(jumps.values()) == {timedelta(days=1)}
