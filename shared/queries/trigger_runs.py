@@ -15,7 +15,7 @@ from shared.domain.records import CustomTable
 from shared.domain.runs import STALE_SECONDS, Run, RunStatus
 from shared.errors import Conflict, NotFound
 
-_STALE = timedelta(seconds=STALE_SECONDS)
+_STALE_AFTER = timedelta(seconds=STALE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,20 +78,17 @@ def get_run(conn: Connection, table: CustomTable, run_id: int) -> Run:
     return found
 
 
-# One clause for each filter given: a plan for optional ones could use none of the indexes. The
+# One clause for each filter given: a plan for optional ones could use none of the indexes. Never
+# prepared: a plan for a table of average size walks all runs to list those of a small one. The
 # tenant opens the index of pending runs.
 _OF_TABLE = """
-WHERE table_id = %(table_id)s AND tenant_id = %(tenant_id)s
+WHERE table_id = %(table_id)s
 """
-_WITH_STATUS: dict[str, LiteralString] = {
-    "pending": "    AND status = 'pending'\n",
-    "running": "    AND status = 'running'\n",
-    "done": "    AND status = 'done'\n",
-    "failed": "    AND status = 'failed'\n",
-    "stuck": """
-    AND (status = 'failed' OR (status = 'running' AND updated_at < %(stale_before)s))
-""",
-}
+_PENDING = "    AND tenant_id = %(tenant_id)s AND status = 'pending'\n"
+_RUNNING = "    AND status = 'running'\n"
+_DONE = "    AND status = 'done'\n"
+_FAILED = "    AND status = 'failed'\n"
+_STALE = "    AND status = 'running' AND updated_at < %(stale_before)s\n"
 _OF_TRIGGER = "    AND trigger_id = %(trigger_id)s\n"
 _OF_RECORD = "    AND record_id = %(record_id)s\n"
 _FROM = "    AND created_at >= %(from_at)s\n"
@@ -102,11 +99,20 @@ ORDER BY id DESC
 LIMIT %(limit)s
 """
 
+# Each is a listing of its own, with an index of its own.
+_BY_STATUS: dict[RunStatus | Literal["stuck"] | None, tuple[LiteralString, ...]] = {
+    None: ("",),
+    "pending": (_PENDING,),
+    "running": (_RUNNING,),
+    "done": (_DONE,),
+    "failed": (_FAILED,),
+    "stuck": (_FAILED, _STALE),
+}
 
-def _clauses(filter: RunFilter, *, before: int | None) -> str:
-    parts: list[LiteralString] = [_OF_TABLE]
-    if filter.status is not None:
-        parts.append(_WITH_STATUS[filter.status])
+
+def _clauses(filter: RunFilter, *, before: int | None) -> list[str]:
+    """Return the clauses of the listings that together are the filter's."""
+    parts: list[LiteralString] = []
     if filter.trigger_id is not None:
         parts.append(_OF_TRIGGER)
     if filter.record_id is not None:
@@ -117,7 +123,9 @@ def _clauses(filter: RunFilter, *, before: int | None) -> str:
         parts.append(_TO)
     if before is not None:
         parts.append(_BEFORE)
-    return "".join([*parts, _NEWEST_FIRST])
+    return [
+        "".join([_OF_TABLE, status, *parts, _NEWEST_FIRST]) for status in _BY_STATUS[filter.status]
+    ]
 
 
 def _parameters(
@@ -130,7 +138,7 @@ def _parameters(
         "record_id": filter.record_id,
         "from_at": filter.from_at,
         "to_at": filter.to_at,
-        "stale_before": now - _STALE,
+        "stale_before": now - _STALE_AFTER,
         "before": before,
         "limit": limit,
     }
@@ -149,10 +157,12 @@ def list_runs(
 
     The next page is before the last one's id.
     """
-    statement = _COLUMNS + _clauses(filter, before=before)
     parameters = _parameters(table, filter, before=before, limit=limit, now=now)
+    found: list[Run] = []
     with conn.cursor(row_factory=class_row(Run)) as cursor:
-        return cursor.execute(statement, parameters).fetchall()
+        for clauses in _clauses(filter, before=before):
+            found += cursor.execute(_COLUMNS + clauses, parameters, prepare=False)
+    return sorted(found, key=lambda run: run.id, reverse=True)[:limit]
 
 
 _IDS = """
@@ -171,10 +181,12 @@ def list_run_ids(
     now: datetime,
 ) -> list[int]:
     """Return the ids of what ``list_runs`` would return."""
-    statement = _IDS + _clauses(filter, before=before)
     parameters = _parameters(table, filter, before=before, limit=limit, now=now)
+    found: list[int] = []
     with conn.cursor(row_factory=scalar_row) as cursor:
-        return cursor.execute(statement, parameters).fetchall()
+        for clauses in _clauses(filter, before=before):
+            found += cursor.execute(_IDS + clauses, parameters, prepare=False)
+    return sorted(found, reverse=True)[:limit]
 
 
 _COUNT_FAILED = "SELECT count(*) FROM trigger_run WHERE status = 'failed'"
@@ -195,7 +207,7 @@ WHERE status = 'running' AND updated_at < %(stale_before)s
 
 def count_stale(conn: Connection, *, now: datetime) -> int:
     """Return how many running runs of all tables nobody has touched for 300 s."""
-    row = conn.execute(_COUNT_STALE, {"stale_before": now - _STALE}).fetchone()
+    row = conn.execute(_COUNT_STALE, {"stale_before": now - _STALE_AFTER}).fetchone()
     return row[0] if row else 0
 
 
@@ -231,7 +243,7 @@ def rearm(conn: Connection, table: CustomTable, run_id: int, *, now: datetime) -
     parameters = {
         "table_id": table.id,
         "run_id": run_id,
-        "stale_before": now - _STALE,
+        "stale_before": now - _STALE_AFTER,
         "now": now,
     }
     try:

@@ -236,7 +236,8 @@ RESTART_GRACE_SECONDS = 30.0
 """A restart of the server drops all locks while the workers live: so long only the lease counts."""
 
 # Who lives was read before this statement's snapshot, and a worker takes its lock before it claims:
-# a holder that is not among the living is gone.
+# a holder that is not among the living is gone. In the order of the index of what is held: in that
+# of the ids the planner would walk all runs to find the few lost ones.
 _RECOVER_STALE = """
 WITH lost AS MATERIALIZED (
     SELECT id, clock_timestamp() AS at
@@ -250,7 +251,7 @@ WITH lost AS MATERIALIZED (
                     < clock_timestamp() - make_interval(secs => %(restart_grace_seconds)s)
             )
         )
-    ORDER BY id
+    ORDER BY worker_id, id
     LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED
 ), judged AS (

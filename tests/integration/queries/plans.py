@@ -1,32 +1,99 @@
-"""What the planner makes of a statement of the product, on a table that is worth an index."""
+"""What the planner makes of a statement of the product, on tables that are worth an index."""
 
-from tests.builders_db import insert_definition, insert_table
+import re
+
+from psycopg.sql import SQL, Literal
+
+from tests.builders_db import insert_definition, insert_state, insert_table
+
+_NAMED = re.compile(r"%\((\w+)\)[sb]")
 
 
-def plan_of(conn, statement, parameters):
-    """Return the plan as text."""
-    return "\n".join(line for (line,) in conn.execute("EXPLAIN " + statement, parameters))
+def plans_of(conn, statement, parameters):
+    """Return the plan for the parameters, and the one of a statement that is sent often.
+
+    The driver prepares such a statement, and from the sixth time on the server may take a plan for
+    any parameters.
+    """
+    names = list(dict.fromkeys(_NAMED.findall(statement)))
+    numbered = _NAMED.sub(lambda found: f"${names.index(found[1]) + 1}", statement)
+    conn.execute(f"PREPARE planned AS {numbered.replace('%%', '%')}")
+    values = SQL(", ").join(Literal(parameters[name]) for name in names)
+    explain = SQL("EXPLAIN EXECUTE planned ({})" if names else "EXPLAIN EXECUTE planned")
+    plans = [_text(conn.execute(explain.format(values))) for _ in range(8)]
+    conn.execute("DEALLOCATE planned")
+    return plans[0], plans[-1]
 
 
-def fill_runs(conn, *, tenants=20, runs=20_000):
-    """Insert runs of many tenants, one in twenty due, the others far off; return the tables."""
-    tables = [insert_table(conn) for _ in range(tenants)]
-    for table in tables:
+def _text(lines):
+    return "\n".join(line for (line,) in lines)
+
+
+def fill_runs(conn, *, tenants=50, runs=20_000):
+    """Insert runs of many tenants, most of them done, some due, held or failed; return a table."""
+    for _ in range(tenants):
+        table = insert_table(conn)
         hash = insert_definition(conn, table.tenant_id)
-        conn.execute(
-            """
-            INSERT INTO trigger_run (
-                tenant_id, table_id, trigger_id, kind, record_id, identity, scheduled_for,
-                definition_hash, next_attempt_at, announce_at, created_at, updated_at
-            )
-            SELECT %(tenant)s, %(table)s, 'trg_000000000001', 'record_created', n, n::text,
-                '2020-01-01Z', %(hash)s, at, at, '2020-01-01Z', '2020-01-01Z'
-            FROM generate_series(1, %(count)s) AS n
-            CROSS JOIN LATERAL (
-                SELECT CASE WHEN n %% 20 = 0 THEN '2020-01-01Z' ELSE '2100-01-01Z' END::timestamptz
-            ) AS due (at)
-            """,
-            {"tenant": table.tenant_id, "table": table.id, "hash": hash, "count": runs // tenants},
-        )
+        parameters = {"tenant": table.tenant_id, "table": table.id, "hash": hash}
+        conn.execute(_RUNS, parameters | {"count": runs // tenants})
     conn.execute("ANALYZE")
-    return tables
+    return table
+
+
+_RUNS = """
+INSERT INTO trigger_run (
+    tenant_id, table_id, trigger_id, kind, record_id, identity, scheduled_for, definition_hash,
+    status, next_attempt_at, announce_at, worker_id, leased_until, finished_at, error, created_at,
+    updated_at
+)
+SELECT
+    %(tenant)s, %(table)s, 'trg_' || lpad((n %% 50)::text, 12, '0'), 'record_created', n, n::text,
+    '2020-01-01Z', %(hash)s, status,
+    CASE WHEN status = 'pending' THEN due_at END,
+    CASE WHEN status = 'pending' THEN due_at END,
+    CASE WHEN status = 'running' THEN n %% 7 END,
+    CASE WHEN status = 'running' THEN '2100-01-01Z'::timestamptz END,
+    CASE WHEN status IN ('done', 'failed') THEN '2026-01-01Z'::timestamptz + n * interval '1 s' END,
+    CASE WHEN status = 'failed' THEN 'it failed' END,
+    '2020-01-01Z', '2020-01-01Z'
+FROM generate_series(1, %(count)s) AS n
+CROSS JOIN LATERAL (
+    SELECT
+        CASE n %% 40 WHEN 0 THEN 'running' WHEN 1 THEN 'failed' WHEN 2 THEN 'pending' ELSE
+            CASE WHEN n %% 2 = 0 THEN 'pending' ELSE 'done' END END,
+        CASE n %% 40 WHEN 2 THEN '2020-01-01Z' ELSE '2100-01-01Z' END::timestamptz
+) AS fate (status, due_at)
+"""
+
+
+def fill_records(conn, *, tenants=5, records=20_000):
+    """Insert records, each in the due index and the ledger of a date trigger; return its state."""
+    for _ in range(tenants):
+        table = insert_table(conn, triggers=[])
+        state = insert_state(conn, table)
+        parameters = {"tenant": table.tenant_id, "table": table.id, "ref": state.ref}
+        conn.execute(_RECORDS, parameters | {"count": records // tenants})
+        conn.execute(_DUE_VALUES, parameters)
+        conn.execute(_OCCURRENCES, parameters)
+    conn.execute("ANALYZE")
+    return state
+
+
+_RECORDS = """
+INSERT INTO record (tenant_id, table_id, data, created_at, updated_at)
+SELECT
+    %(tenant)s, %(table)s, '{"c2": "2099-01-01", "c3": 1}',
+    '2020-01-01Z'::timestamptz + n * interval '1 s', '2020-01-01Z'
+FROM generate_series(1, %(count)s) AS n
+"""
+
+_DUE_VALUES = """
+INSERT INTO due_value (trigger_ref, record_id, tenant_id, version, fire_at)
+SELECT %(ref)s, id, tenant_id, 1, '2099-01-01Z'::timestamptz - id * interval '1 day'
+FROM record WHERE table_id = %(table)s
+"""
+
+_OCCURRENCES = """
+INSERT INTO occurrence (trigger_ref, record_id, identity, by_run, consumed_at)
+SELECT %(ref)s, id, '2020-01-01', true, '2020-01-01Z' FROM record WHERE table_id = %(table)s
+"""

@@ -1,0 +1,159 @@
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from shared.queries import (
+    announcements,
+    claims,
+    due_values,
+    new_runs,
+    occurrences,
+    record_walk,
+    records,
+    trigger_runs,
+    work,
+)
+from shared.queries.trigger_runs import RunFilter
+from tests.builders_db import LONG_AGO, NOW
+from tests.integration.queries.plans import fill_records, fill_runs, plans_of
+
+TOKEN = UUID(int=1)
+HALF_DUE = datetime(2072, 1, 1, tzinfo=UTC)
+LEASE = {"worker_id": 1, "lease_token": TOKEN, "lease_seconds": 300.0}
+BATCH = {"limit": 50, "after": TOKEN}
+IDS = {"ids": list(range(1, 21)), "tokens": [TOKEN] * 20}
+FINISH = {"receipts": ["[]"] * 20, "statuses": ["done"] * 20, "errors": [None] * 20}
+LIVING = {"living": [1, 2], "restart_grace_seconds": 30.0, "max_losses": 5, "error": "lost"}
+
+RUN_STATEMENTS = {
+    "announce_batch": (announcements._ANNOUNCE_BATCH, BATCH, "trigger_run_oldest"),
+    "announce_batch_fairly": (
+        announcements._ANNOUNCE_BATCH_FAIRLY,
+        BATCH,
+        "trigger_run_fair",
+    ),
+    "next_announcement_at": (announcements._NEXT_ANNOUNCEMENT_AT, {}, "trigger_run_oldest"),
+    "claim": (claims._CLAIM_OFFERED, LEASE | IDS, "trigger_run_pkey"),
+    "claim_due": (claims._CLAIM_OLDEST, LEASE | BATCH, "trigger_run_oldest"),
+    "claim_due_fairly": (claims._CLAIM_FAIREST, LEASE | BATCH, "trigger_run_fair"),
+    "renew": (work._RENEW, LEASE | {"lease_tokens": [TOKEN]}, "trigger_run_held"),
+    "finish": (work._FINISH, IDS | FINISH, "trigger_run_pkey"),
+    "hand_back": (work._HAND_BACK, IDS, "trigger_run_pkey"),
+    "recover_stale": (work._RECOVER_STALE, BATCH | LIVING, "trigger_run_held"),
+    "has_active_run": (
+        new_runs._HAS_ACTIVE_RUN,
+        {"trigger_ref": 1},
+        "one_active_run_per_clock_trigger",
+    ),
+    "delete_finished": (
+        trigger_runs._DELETE_FINISHED,
+        {"before": LONG_AGO, "limit": 500},
+        "trigger_run_finished",
+    ),
+}
+
+
+@pytest.fixture
+def runs_table(conn):
+    return fill_runs(conn)
+
+
+@pytest.fixture
+def state(conn):
+    return fill_records(conn)
+
+
+def _assert_uses(plans, index, *, relation):
+    for plan in plans:
+        assert index in plan, plan
+        assert f"Seq Scan on {relation}" not in plan, plan
+
+
+def test_statements_on_runs_use_their_index(conn, runs_table):
+    for statement, parameters, index in RUN_STATEMENTS.values():
+        _assert_uses(plans_of(conn, statement, parameters), index, relation="trigger_run")
+
+
+@pytest.mark.parametrize(
+    ("filter", "indexes"),
+    [
+        (RunFilter(), ["trigger_run_listed"]),
+        (RunFilter(status="failed"), ["trigger_run_failed"]),
+        (RunFilter(status="running"), ["trigger_run_held"]),
+        (RunFilter(status="pending"), ["trigger_run_fair"]),
+        (RunFilter(status="stuck"), ["trigger_run_failed", "trigger_run_held"]),
+        (RunFilter(trigger_id="trg_000000000001"), ["trigger_run_by_trigger"]),
+        (RunFilter(record_id=7), ["trigger_run_by_record"]),
+    ],
+    ids=["all", "failed", "running", "pending", "stuck", "trigger", "record"],
+)
+def test_a_listing_of_runs_uses_the_index_of_its_filter(conn, runs_table, filter, indexes):
+    parameters = trigger_runs._parameters(runs_table, filter, before=19_000, limit=50, now=NOW)
+    listings = trigger_runs._clauses(filter, before=19_000)
+
+    for clauses, index in zip(listings, indexes, strict=True):
+        planned, _ = plans_of(conn, trigger_runs._COLUMNS + clauses, parameters)
+        _assert_uses([planned], index, relation="trigger_run")
+
+
+def test_the_walk_and_the_listing_of_records_use_the_index_of_the_walk(conn, state):
+    place = {"table_id": state.table_id, "created_at": LONG_AGO + timedelta(minutes=5)}
+    page = place | {"record_id": 1, "limit": 100}
+    walk = page | {"trigger_ref": state.ref, "column_id": "c2", "when_ids": []}
+
+    for statement, parameters in (
+        (record_walk._WALK_PAGE, walk),
+        (record_walk._WALK_KEYS, page),
+        (records._LIST_RECORDS, page),
+    ):
+        for plan in plans_of(conn, statement, parameters):
+            assert "record_walk" in plan, plan
+            assert "Sort" not in plan, plan
+
+
+def test_the_ledger_is_asked_by_its_key(conn, state):
+    for statement, parameters in (
+        (occurrences._CONSUMED_IDENTITIES, {"record_ids": list(range(1, 101))}),
+        (occurrences._IS_WINDOW_CONSUMED, {"identity": "2026-07-25T09:00:00Z"}),
+    ):
+        plans = plans_of(conn, statement, parameters | {"trigger_ref": state.ref})
+        _assert_uses(plans, "an_identity_is_consumed_once", relation="occurrence")
+
+
+def test_the_due_index_is_read_from_its_head(conn, state):
+    for statement, parameters, index in (
+        (due_values._TAKE_DUE, {"now": HALF_DUE, "limit": 100}, "due_value_oldest"),
+        (
+            due_values._TAKE_DUE_FAIRLY,
+            {"now": HALF_DUE, "limit": 100, "after": TOKEN},
+            "due_value_fair",
+        ),
+        (due_values._NEXT_FIRE_AT, {}, "due_value_oldest"),
+    ):
+        for plan in plans_of(conn, statement, parameters):
+            assert index in plan, plan
+
+
+def test_due_records_are_joined_to_their_ledger_rows_without_a_nested_loop(conn, state):
+    ids = [
+        id for (id,) in conn.execute("SELECT id FROM record WHERE table_id = %s", [state.table_id])
+    ]
+    parameters = {
+        "tenant_id": state.tenant_id,
+        "table_id": state.table_id,
+        "trigger_id": state.trigger_id,
+        "trigger_ref": state.ref,
+        "record_ids": ids,
+        "versions": [1] * len(ids),
+        "identities": ["2026-07-25"] * len(ids),
+        "fire_ats": [LONG_AGO] * len(ids),
+        "definition_hash": bytes(32),
+        "announcements": 1,
+        "announce_at": NOW,
+        "now": NOW,
+    }
+
+    planned, _ = plans_of(conn, new_runs._INSERT_DATE_RUNS, parameters)
+
+    assert "Nested Loop" not in planned, planned
