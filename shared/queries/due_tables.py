@@ -41,8 +41,9 @@ def next_clock_due_at(conn: Connection) -> datetime | None:
     return row[0] if row else None
 
 
+# Behind for long are also the walks of triggers that are off: the rounds look after those.
 _TABLES_BEHIND = """
-SELECT DISTINCT state.table_id
+SELECT DISTINCT owner.id, owner.scanned_at
 FROM trigger_state AS state
 JOIN custom_table AS owner ON owner.id = state.table_id
 WHERE state.kind = 'date_column_reached'
@@ -50,14 +51,18 @@ WHERE state.kind = 'date_column_reached'
     AND state.retired_at IS NULL
     AND owner.trashed_at IS NULL
     AND owner.triggers IS NOT NULL
-ORDER BY state.table_id
+    AND owner.scanned_at < owner.updated_at
+ORDER BY owner.scanned_at, owner.id
 LIMIT %(limit)s
 """
 
 
-def tables_with_walks_behind(conn: Connection, *, limit: int) -> list[UUID]:
-    """Return live tables with a date trigger whose walk has not yet passed all rows, by id."""
-    return [table_id for (table_id,) in conn.execute(_TABLES_BEHIND, {"limit": limit})]
+def list_tables_behind(conn: Connection, *, limit: int) -> list[tuple[UUID, datetime]]:
+    """Return live tables, not scanned since they were changed, whose walks have rows to look at.
+
+    With when each was scanned, the longest ago first.
+    """
+    return conn.execute(_TABLES_BEHIND, {"limit": limit}).fetchall()
 
 
 _LIST_TO_SCAN = """
