@@ -23,6 +23,7 @@ from tests.integration.usecases.world import (
     TRIGGER_ID,
     a_known,
     at,
+    hear,
     save,
     state_of,
     stored_triggers,
@@ -369,11 +370,8 @@ def test_a_date_trigger_has_no_windows(conn):
 
 
 def test_a_save_that_gives_the_scheduler_work_wakes_it(conn, other_conn):
-    other_conn.execute("LISTEN duebook_due")
     table = insert_table(conn)
-
-    def heard():
-        return len(list(other_conn.notifies(timeout=0)))
+    heard = hear(other_conn, "duebook_due")
 
     save(conn, table, a_known())
     assert heard() == 1

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from psycopg.rows import class_row, dict_row
+from psycopg.sql import SQL, Identifier, Literal
 
 from shared.domain.records import Record
 from shared.effects.record_writes import create_records, update_record
@@ -129,3 +130,54 @@ def records_of(conn, table):
             " WHERE table_id = %s ORDER BY created_at, id",
             [table.id],
         ).fetchall()
+
+
+def hear(conn, channel):
+    """Listen on a session; return what tells how many notifications came since the last time."""
+    heard = []
+    conn.add_notify_handler(heard.append)
+    conn.execute(SQL("LISTEN {}").format(Identifier(channel)))
+
+    def count():
+        conn.execute("SELECT 1")  # the server hands out before it answers
+        came = len(heard)
+        heard.clear()
+        return came
+
+    return count
+
+
+UNREADABLE = "9" * 5000
+"""A JSON number that the driver refuses to read: the strict reader keeps it out, SQL does not."""
+
+
+def poison_table(conn, table):
+    """Make a table's triggers unreadable."""
+    conn.execute(
+        "UPDATE custom_table SET triggers = triggers || %s::jsonb WHERE id = %s",
+        [UNREADABLE, table.id],
+    )
+
+
+def poison_cell(conn, record, column_id):
+    """Make a cell unreadable."""
+    conn.execute(
+        "UPDATE record SET data = jsonb_set(data, %s, %s::jsonb) WHERE id = %s",
+        [[column_id], UNREADABLE, record.id],
+    )
+
+
+def forbid_runs_of(conn, trigger_id):
+    """Let every run of a trigger fail to be inserted, as if by a fault nobody foresaw."""
+    conn.execute(
+        SQL("ALTER TABLE trigger_run ADD CHECK (trigger_id <> {})").format(Literal(trigger_id))
+    )
+
+
+def waits_for_a_lock(conn):
+    """Tell whether another session of the database waits for a lock."""
+    waiting = conn.execute(
+        "SELECT FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    return waiting.fetchone() is not None
