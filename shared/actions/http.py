@@ -197,5 +197,5 @@ def _why_no_answer(url: Url, late_after: float | None, error: Exception | None) 
         return f"TLS with {url.host} failed: {reason}"
     if isinstance(error, OSError):
         reason = error.strerror or "it was closed without an answer"
-        return f"no connection to {url.host}: {reason}"
+        return f"the connection to {url.host} failed: {reason}"
     return f"{url.host} gave no readable answer"

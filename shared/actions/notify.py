@@ -86,6 +86,7 @@ def _tell_gateway(
             f"the message is stored, the gateway failed: {failure.detail}",
             transient=failure.transient,
             retry_after=failure.retry_after,
+            unknown=failure.unknown,
             result={**stored, "gateway": {"ok": False, **failure.result}},
         ) from failure
     return {"ok": True, "status": answer.status}

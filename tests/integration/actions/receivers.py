@@ -106,7 +106,6 @@ class RawServer:
 
     port: int
     accepted: list = field(default_factory=list)
-    received: bytearray = field(default_factory=bytearray)
     ended: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -114,12 +113,14 @@ class RawServer:
         return f"http://127.0.0.1:{self.port}/"
 
     def read_request(self, sock):
-        """Read to the end of a request's headers."""
-        while b"\r\n\r\n" not in self.received:
+        """Read a request with the body ``{}``; False when the peer closed instead."""
+        request = b""
+        while not request.endswith(b"\r\n\r\n{}"):
             piece = sock.recv(65536)
             if not piece:
-                return
-            self.received += piece
+                return False
+            request += piece
+        return True
 
     def drip(self, sock, data):
         """Send a byte now and then: as long as one listens, longer than any test's deadline."""

@@ -130,16 +130,18 @@ def test_a_connection_with_an_unread_answer_is_not_used_again(caller, receiver):
 
 
 def test_a_connection_that_the_peer_closed_is_not_used_again(caller):
+    closed = threading.Event()
+
     def behaviour(server, sock):
-        server.received.clear()
         server.read_request(sock)
         sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-        sock.shutdown(socket.SHUT_WR)
-        sock.recv(1)
+        sock.close()
+        closed.set()
 
     with a_raw_server(behaviour) as server:
         for _ in range(2):
             assert caller.send(a_call(server.url), deadline_seconds=PATIENT).status == 200
+            assert closed.wait(PATIENT)
 
         assert len(server.accepted) == 2
 
@@ -159,7 +161,6 @@ def test_a_kept_connection_outlives_the_deadline_of_its_call(caller):
 
     def behaviour(server, sock):
         for wait in (False, True):
-            server.received.clear()
             server.read_request(sock)
             if wait:
                 first_is_over.wait(PATIENT)
@@ -190,6 +191,7 @@ def test_a_peer_that_says_nothing(caller):
         failure = failure_of(caller, server.url, deadline_seconds=SHORT)
 
     assert failure.transient
+    assert failure.unknown
     assert failure.detail == "127.0.0.1 gave no answer in 0.3 s"
 
 
@@ -258,6 +260,7 @@ def test_a_look_up_that_hangs():
     caller.close()
 
     assert failure.transient
+    assert not failure.unknown
     assert failure.detail == "slow.example gave no answer in 0.3 s"
 
 
@@ -341,7 +344,8 @@ def test_a_reset_connection_is_transient(caller):
         failure = failure_of(caller, server.url)
 
     assert failure.transient
-    assert failure.detail == "no connection to 127.0.0.1: Connection reset by peer"
+    assert failure.unknown
+    assert failure.detail == "the connection to 127.0.0.1 failed: Connection reset by peer"
 
 
 def test_a_closed_port_is_transient(caller):
@@ -350,7 +354,8 @@ def test_a_closed_port_is_transient(caller):
         failure = failure_of(caller, f"http://127.0.0.1:{taken.getsockname()[1]}/")
 
     assert failure.transient
-    assert failure.detail == "no connection to 127.0.0.1: Connection refused"
+    assert not failure.unknown
+    assert failure.detail == "the connection to 127.0.0.1 failed: Connection refused"
 
 
 def test_the_next_address_is_tried_when_one_refuses(receiver):
@@ -379,7 +384,8 @@ def test_a_host_without_an_address_is_transient():
     caller.close()
 
     assert failure.transient
-    assert failure.detail == "no connection to nowhere.example: Name or service not known"
+    assert not failure.unknown
+    assert failure.detail == "the connection to nowhere.example failed: Name or service not known"
 
 
 # TLS
@@ -420,6 +426,7 @@ def test_a_certificate_of_an_unknown_authority_is_refused(caller, certificate):
         failure = failure_of(caller, f"https://127.0.0.1:{receiver.port}/")
 
         assert failure.detail == "TLS with 127.0.0.1 failed: self-signed certificate"
+        assert not failure.unknown
         assert receiver.requests == []
 
 

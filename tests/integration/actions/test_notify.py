@@ -9,6 +9,7 @@ from shared.actions.http import HttpCaller
 from shared.actions.registry import ACTIONS
 from shared.queries.chat_messages import list_messages
 from tests.integration.actions.contexts import KEY, SNAPSHOT, execute
+from tests.integration.actions.receivers import a_raw_server
 
 CHATROOM = "11111111-1111-4111-8111-111111111111"
 
@@ -112,3 +113,12 @@ def test_a_failing_gateway_has_its_own_outcome_and_the_message_stays(with_gatewa
     }
     assert len(messages_of(with_gateway)) == 1
     assert [each.headers["idempotency-key"] for each in receiver.requests] == [KEY, KEY]
+
+
+def test_a_gateway_that_does_not_answer_leaves_the_outcome_unknown(workspace):
+    with a_raw_server(lambda server, sock: server.read_request(sock)) as gateway:
+        services = replace(workspace.services, gateway_url=gateway.url)
+        with pytest.raises(ActionFailed) as caught:
+            execute(a_notify(), workspace.context(services=services))
+
+    assert caught.value.unknown

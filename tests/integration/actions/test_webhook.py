@@ -1,7 +1,9 @@
 import json
+import re
 from base64 import b64encode
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from standardwebhooks.webhooks import Webhook
@@ -224,3 +226,18 @@ def test_what_grows_too_long_fails_for_good(workspace, receiver):
     assert not failure.transient
     assert failure.detail == "the rendered action has more than 262144 characters"
     assert receiver.requests == []
+
+
+def test_the_code_of_the_documentation_verifies(workspace, receiver):
+    page = (Path(__file__).parents[3] / "docs" / "webhooks.md").read_text("utf-8")
+    [code] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    documented = {}
+    exec(code, documented)
+
+    execute(a_webhook(receiver), workspace.context())
+
+    [request] = receiver.requests
+    is_authentic = documented["is_authentic"]
+    assert is_authentic(SECRET, request.headers, request.body)
+    assert not is_authentic(SECRET, request.headers, request.body + b" ")
+    assert not is_authentic(b"x" * 32, request.headers, request.body)
