@@ -73,6 +73,20 @@ def count_threads(conn: Connection, worker_ids: Sequence[int]) -> int:
     return int(row[0]) if row else 0
 
 
+_LIST_RELEASES = """
+SELECT DISTINCT release
+FROM worker
+WHERE id = ANY(%(worker_ids)b::int[])
+ORDER BY release
+"""
+
+
+def list_releases(conn: Connection, worker_ids: Sequence[int]) -> list[str]:
+    """Return the releases of these workers, each once, in text order."""
+    rows = conn.execute(_LIST_RELEASES, {"worker_ids": list(worker_ids)})
+    return [release for (release,) in rows]
+
+
 _STOP_WORKER = """
 UPDATE worker
 SET stopped_at = %(now)s

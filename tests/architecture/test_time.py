@@ -62,8 +62,10 @@ def test_the_servers_clock_is_read_only_where_listed():
     assert "shared/db/clock.py" in readers
 
 
-def test_nobody_asks_this_machines_wall_clock():
-    assert _called(_WALL_CLOCK, "services", "shared") == {}
+def test_only_the_doctor_asks_this_machines_wall_clock():
+    found = _called(_WALL_CLOCK, "services", "shared")
+
+    assert set(found.values()) == {"services/cli/host_clock.py"}
 
 
 def test_durations_come_from_the_lifecycle_module():

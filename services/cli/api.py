@@ -1,0 +1,179 @@
+"""The API as a client meets it: addresses, the token, problem documents, pages."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+import click
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from shared.errors import AppError, Unavailable
+
+_TIMEOUT = urllib3.Timeout(connect=5.0, read=120.0)
+_BUSY = (429, 503)
+_TRIES = 6
+_PAGE = 100
+
+TABLES = "/tenant/custom-tables/tables"
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Refused(AppError):
+    """The API said no; ``code`` is its problem document's, ``status`` the HTTP status."""
+
+    def __init__(self, message: str, *, code: str, status: int) -> None:
+        super().__init__(message, code=code)
+        self.status = status
+
+
+def api_option(command: _Command) -> _Command:
+    """Give a command the option ``--api``, its argument ``api_url``."""
+    return click.option(
+        "--api",
+        "api_url",
+        metavar="URL",
+        envvar="DUEBOOK_API",
+        default="http://127.0.0.1:8000",
+        show_default=True,
+        show_envvar=True,
+        help="Address of the API.",
+    )(command)
+
+
+class Api:
+    """The API at an address, called with the headers that say who we are."""
+
+    def __init__(self, url: str, *, headers: Mapping[str, str]) -> None:
+        self._url = url.rstrip("/")
+        self._headers = {"Accept": "application/json", **headers}
+        self._pool = urllib3.PoolManager(timeout=_TIMEOUT)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, object] | None = None,
+        body: object = None,
+    ) -> dict[str, Any]:
+        """Return the answer, {} when it has no body. Raises Refused, Unavailable."""
+        data = None if body is None else json.dumps(body).encode()
+        return self._send(
+            method,
+            path + _query(query or {}),
+            body=data,
+            headers={} if data is None else {"Content-Type": "application/json"},
+            repeatable=method == "GET",
+        )
+
+    def upload(self, path: str, body: bytes, *, media: str, key: str) -> dict[str, Any]:
+        """POST a body under an Idempotency-Key, again when it got no answer; return the answer."""
+        headers = {"Content-Type": media, "Idempotency-Key": key}
+        return self._send("POST", path, body=body, headers=headers, repeatable=True)
+
+    def items(
+        self, path: str, *, query: Mapping[str, object] | None = None, limit: int | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the items of a list, page after page, at most ``limit``."""
+        cursor = None
+        left = limit
+        while left is None or left > 0:
+            size = _PAGE if left is None else min(left, _PAGE)
+            page = self.call("GET", path, query={**(query or {}), "limit": size, "cursor": cursor})
+            yield from page["items"]
+            left = None if left is None else left - len(page["items"])
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        repeatable: bool,
+    ) -> dict[str, Any]:
+        retries = urllib3.Retry(
+            total=_TRIES,
+            read=_TRIES if repeatable else 0,
+            redirect=0,
+            allowed_methods=None,
+            status_forcelist=_BUSY,
+            raise_on_status=False,
+            backoff_factor=0.2,
+        )
+        try:
+            answer = self._pool.request(
+                method,
+                self._url + path,
+                body=body,
+                headers={**self._headers, **headers},
+                retries=retries,
+                redirect=False,
+            )
+        except HTTPError as error:
+            raise Unavailable(f"no answer from {self._url}: {_reason(error)}") from error
+        return _read(answer)
+
+
+def api_of_moderator(url: str) -> Api:
+    """Return the API for the holder of DUEBOOK_TOKEN."""
+    token = os.environ.get("DUEBOOK_TOKEN")
+    if not token:
+        raise click.UsageError("DUEBOOK_TOKEN is not set: this needs an API token of a moderator")
+    return Api(url, headers={"Authorization": f"Bearer {token}"})
+
+
+def api_of_admin(url: str) -> Api:
+    """Return the API for the holder of ADMIN_TOKEN."""
+    token = os.environ.get("ADMIN_TOKEN")
+    if not token:
+        raise click.UsageError("ADMIN_TOKEN is not set: this needs the token of the operator")
+    return Api(url, headers={"X-ADMIN-TOKEN": token})
+
+
+def find_table(api: Api, name_or_id: str) -> dict[str, Any]:
+    """Return the table with this id or name; raises AppError when there is none, or several."""
+    found = [table for table in api.items(TABLES) if name_or_id in (table["id"], table["name"])]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise AppError(f"there is no table '{name_or_id}'", code="table_not_found")
+    ids = ", ".join(table["id"] for table in found)
+    raise AppError(f"several tables are named '{name_or_id}': {ids}", code="table_ambiguous")
+
+
+def _query(members: Mapping[str, object]) -> str:
+    given = {key: value for key, value in members.items() if value is not None}
+    return f"?{urlencode(given)}" if given else ""
+
+
+def _read(answer: urllib3.BaseHTTPResponse) -> dict[str, Any]:
+    document = _object(answer.data)
+    if answer.status < 300:
+        return document
+    detail = str(document.get("detail") or f"the API answered {answer.status}")
+    if answer.status in _BUSY:
+        raise Unavailable(detail)
+    code = str(document.get("type", "")).rpartition(":")[2]
+    raise Refused(detail, code=code or "refused", status=answer.status)
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(data)
+    except ValueError:  # not the API, or something in front of it
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _reason(error: HTTPError) -> str:
+    """Return the cause in one line: urllib3 wraps it in the story of its tries."""
+    cause = getattr(error, "reason", None) or error
+    return str(cause).partition("object at")[2].partition(": ")[2] or str(cause)

@@ -1,0 +1,203 @@
+"""What ``duebook doctor`` looks at: each check says in one line what it found."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Literal
+
+import psycopg
+from psycopg import Connection
+
+from services.cli.host_clock import host_now
+from shared.db.clock import server_now
+from shared.db.connection import connect
+from shared.db.listener import Listener
+from shared.db.migrate import pending
+from shared.db.sessions import count_sessions
+from shared.errors import AppError
+from shared.lifecycle import Stop, wait_until
+from shared.messaging.transport import open_publisher
+from shared.queries.announcements import count_due, count_running, next_announcement_at
+from shared.queries.due_tables import list_tables_to_scan
+from shared.queries.notifications import listen_for_work, notify_work
+from shared.queries.trigger_runs import count_failed, count_stale
+from shared.queries.workers import count_threads, list_releases, living_workers
+from shared.settings import Settings
+
+State = Literal["ok", "warning", "failed"]
+
+_OLDEST_RELEASE = 15
+_BROKER_SECONDS = 10.0
+_HEARD_SECONDS = 5.0
+_CLOCK_SECONDS = 2.0
+_FULL = 0.8
+_LATE_SECONDS = 120.0
+_DUE_COUNTED = 10_000
+_NEVER_SCANNED = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What was looked at, how it is, and what was found."""
+
+    name: str
+    state: State
+    found: str
+
+
+def examine(settings: Settings) -> Iterator[Check]:
+    """Yield the checks of an installation; those of the database end with its first failure."""
+    release = f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
+    yield Check(name="release", state="ok", found=f"duebook {version('duebook')}, Python {release}")
+    try:
+        with connect(settings.database_url.reveal(), application_name="duebook-doctor") as conn:
+            yield _database(conn)
+            migrations = _migrations(conn)
+            yield migrations
+            yield _sessions(conn)
+            yield _notifications(conn, settings)
+            yield _clock(conn)
+            if migrations.state == "ok":
+                yield from _work(conn, settings)
+    except psycopg.OperationalError as error:
+        yield Check(name="database", state="failed", found=str(error).strip().splitlines()[0])
+    yield _broker(settings)
+
+
+def _database(conn: Connection) -> Check:
+    release = conn.info.server_version // 10_000
+    state: State = "ok" if release >= _OLDEST_RELEASE else "failed"
+    return Check(
+        name="database", state=state, found=f"PostgreSQL {release}, {_OLDEST_RELEASE} is needed"
+    )
+
+
+def _migrations(conn: Connection) -> Check:
+    missing = pending(conn)
+    if missing:
+        return Check(
+            name="migrations",
+            state="failed",
+            found=f"missing: {', '.join(missing)}; run duebook migrate",
+        )
+    return Check(name="migrations", state="ok", found="all of this release are applied")
+
+
+def _sessions(conn: Connection) -> Check:
+    sessions = count_sessions(conn)
+    found = f"{sessions.open} of {sessions.allowed} open"
+    used = sessions.open / sessions.allowed
+    if sessions.allowed_to_role is not None:
+        found += f", {sessions.open_by_role} of the role's {sessions.allowed_to_role}"
+        used = max(used, sessions.open_by_role / max(sessions.allowed_to_role, 1))
+    return Check(name="sessions", state="ok" if used < _FULL else "warning", found=found)
+
+
+def _notifications(conn: Connection, settings: Settings) -> Check:
+    """A transaction pooler loses LISTEN, and with it the locks by which workers live."""
+
+    def listening_session() -> Connection:
+        session = connect(
+            settings.database_url.reveal(), application_name="duebook-doctor-listener"
+        )
+        listen_for_work(session)
+        return session
+
+    listener, never = Listener(listening_session), Stop()
+    listener.wait(0, wake=never)
+    notify_work(conn)
+    heard = listener.wait(_HEARD_SECONDS, wake=never)
+    listener.close()
+    if heard:
+        return Check(name="notifications", state="ok", found="heard: the sessions are direct")
+    return Check(
+        name="notifications",
+        state="failed",
+        found="not heard: DATABASE_URL must lead to PostgreSQL itself, no transaction pooler",
+    )
+
+
+def _clock(conn: Connection) -> Check:
+    before = host_now()
+    server = server_now(conn)
+    offset = (server - (before + (host_now() - before) / 2)).total_seconds()
+    state: State = "ok" if abs(offset) <= _CLOCK_SECONDS else "warning"
+    return Check(
+        name="clock",
+        state=state,
+        found=f"the database is {offset:+.3f} s off this machine; the database's counts",
+    )
+
+
+def _work(conn: Connection, settings: Settings) -> Iterator[Check]:
+    now = server_now(conn)
+    yield _workers(conn)
+    yield _scans(conn, now=now, round_seconds=settings.round_seconds)
+    yield _waiting(conn, now=now)
+    failed, stale = count_failed(conn), count_stale(conn, now=now)
+    yield Check(
+        name="stuck runs",
+        state="warning" if failed or stale else "ok",
+        found=f"{failed} failed, {stale} running without a sign of life",
+    )
+
+
+def _workers(conn: Connection) -> Check:
+    living = living_workers(conn)
+    if not living:
+        return Check(name="workers", state="warning", found="none lives")
+    releases = list_releases(conn, living)
+    found = f"{len(living)} with {count_threads(conn, living)} threads"
+    if releases == [version("duebook")]:
+        return Check(name="workers", state="ok", found=found)
+    return Check(
+        name="workers", state="warning", found=f"{found}, of release {', '.join(releases)}"
+    )
+
+
+def _scans(conn: Connection, *, now: datetime, round_seconds: int) -> Check:
+    oldest = list_tables_to_scan(conn, limit=1)
+    if not oldest:
+        return Check(name="scanner", state="ok", found="no table has triggers")
+    [(table_id, scanned_at)] = oldest
+    if scanned_at == _NEVER_SCANNED:
+        return Check(
+            name="scanner", state="warning", found=f"table {table_id} was never scanned yet"
+        )
+    age = (now - scanned_at).total_seconds()
+    return Check(
+        name="scanner",
+        state="ok" if age < 3 * round_seconds else "warning",
+        found=f"every table was scanned within the last {age:.0f} s",
+    )
+
+
+def _waiting(conn: Connection, *, now: datetime) -> Check:
+    due = count_due(conn, limit=_DUE_COUNTED)
+    oldest = next_announcement_at(conn)
+    late = (now - oldest).total_seconds() if oldest is not None and due else 0.0
+    return Check(
+        name="due runs",
+        state="ok" if late < _LATE_SECONDS else "warning",
+        found=f"{due}{'+' if due == _DUE_COUNTED else ''} to be offered, the oldest since "
+        f"{late:.0f} s; {count_running(conn)} running",
+    )
+
+
+def _broker(settings: Settings) -> Check:
+    publisher = open_publisher(settings)
+    if publisher is None:
+        return Check(name="broker", state="ok", found="none: PostgreSQL is the transport")
+    try:
+        if not wait_until(publisher.ready, seconds=_BROKER_SECONDS):
+            return Check(name="broker", state="failed", found="takes no messages")
+        depths = publisher.depths()
+    except AppError as error:
+        return Check(name="broker", state="failed", found=error.message)
+    finally:
+        publisher.close()
+    dead = sum(depth for queue, depth in depths.items() if queue.endswith(".dead"))
+    told = ", ".join(f"{queue} {depth}" for queue, depth in depths.items())
+    return Check(name="broker", state="warning" if dead else "ok", found=told)

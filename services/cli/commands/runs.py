@@ -1,0 +1,171 @@
+"""Commands about runs: ``runs list``, ``show``, ``retry``, ``cancel``."""
+
+from typing import Any
+
+import click
+
+from services.cli.api import TABLES, Api, Refused, api_of_moderator, api_option, find_table
+from services.cli.default_group import ListsByDefault
+from services.cli.output import json_option, say_json, say_members, say_table
+from shared.errors import AppError
+
+_COLUMNS = {
+    "id": "run",
+    "table": "table",
+    "kind": "kind",
+    "record_id": "record",
+    "scheduled_for": "scheduled for",
+    "status": "status",
+    "attempts": "attempts",
+    "outcome": "outcome",
+}
+_RECEIPT = ("type", "ok", "attempts", "finished_at")
+
+
+@click.group(cls=ListsByDefault)
+def runs() -> None:
+    """See the runs of triggers, retry and cancel them. Without a command: list."""
+
+
+@runs.command("list")
+@click.argument("table", required=False)
+@click.option("--status", type=click.Choice(["pending", "running", "done", "failed"]))
+@click.option("--stuck", is_flag=True, help="Failed, or running without a sign of life for 300 s.")
+@click.option("--trigger", metavar="ID", help="Runs of this trigger.")
+@click.option("--record", type=int, metavar="ID", help="Runs of this record.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
+@api_option
+@json_option
+def list_(
+    table: str | None,
+    status: str | None,
+    stuck: bool,
+    trigger: str | None,
+    record: int | None,
+    limit: int,
+    api_url: str,
+    as_json: bool,
+) -> None:
+    """List runs, the newest first, of TABLE (name or id) or of all tables."""
+    api = api_of_moderator(api_url)
+    query = {
+        "status": "stuck" if stuck else status,
+        "trigger_id": trigger,
+        "record_id": record,
+    }
+    found = [
+        {**run, "table": owner["name"]}
+        for owner in _tables(api, table)
+        for run in api.items(_path(owner), query=query, limit=limit)
+    ]
+    newest = sorted(found, key=lambda run: -run["id"])[:limit]
+    if as_json:
+        say_json(newest)
+    else:
+        say_table([_row(run) for run in newest], _COLUMNS, empty="no runs")
+
+
+@runs.command("show")
+@click.argument("run", type=int)
+@click.option("--table", help="Its table (name or id), if you know it.")
+@api_option
+@json_option
+def show(run: int, table: str | None, api_url: str, as_json: bool) -> None:
+    """Show RUN with its receipts."""
+    owner, found = _find(api_of_moderator(api_url), table, run)
+    if as_json:
+        say_json(found)
+        return
+    shown = {key: value for key, value in found.items() if key not in ("table_id", "row")}
+    receipts = shown.pop("action_results")
+    say_members({**shown, "table": owner["name"], "row": found["row"]})
+    click.echo()
+    say_table(
+        [_receipt_row(receipt) for receipt in receipts],
+        {
+            "type": "action",
+            "ok": "ok",
+            "attempts": "attempts",
+            "finished_at": "finished at",
+            "told": "told",
+        },
+        empty="no action has been executed",
+    )
+
+
+@runs.command("retry")
+@click.argument("run", type=int, nargs=-1)
+@click.option("--table", help="Table (name or id); with --all the one whose runs are retried.")
+@click.option("--all", "every", is_flag=True, help="All failed runs of --table, up to 1000.")
+@api_option
+@json_option
+def retry(
+    run: tuple[int, ...], table: str | None, every: bool, api_url: str, as_json: bool
+) -> None:
+    """Retry RUN…: same identity, same frozen definition, a fresh budget."""
+    if every == bool(run) or (every and table is None):
+        raise click.UsageError("name runs, or --all with --table")
+    api = api_of_moderator(api_url)
+    if every:
+        counts = api.call("POST", f"{_path(find_table(api, str(table)))}/retry", body={})
+        (say_json if as_json else say_members)(counts)
+        return
+    _act(api, table, run, "retry", as_json=as_json)
+
+
+@runs.command("cancel")
+@click.argument("run", type=int, nargs=-1, required=True)
+@click.option("--table", help="Their table (name or id), if you know it.")
+@api_option
+@json_option
+def cancel(run: tuple[int, ...], table: str | None, api_url: str, as_json: bool) -> None:
+    """Cancel RUN…, as long as nobody has started it."""
+    _act(api_of_moderator(api_url), table, run, "cancel", as_json=as_json)
+
+
+def _act(api: Api, table: str | None, ids: tuple[int, ...], verb: str, *, as_json: bool) -> None:
+    changed = []
+    for run_id in ids:
+        owner, _ = _find(api, table, run_id)
+        run = api.call("POST", f"{_path(owner)}/{run_id}/{verb}")
+        changed.append({**run, "table": owner["name"]})
+    if as_json:
+        say_json(changed)
+    else:
+        say_table([_row(run) for run in changed], _COLUMNS, empty="no runs")
+
+
+def _tables(api: Api, table: str | None) -> list[dict[str, Any]]:
+    return list(api.items(TABLES)) if table is None else [find_table(api, table)]
+
+
+def _path(table: dict[str, Any]) -> str:
+    return f"{TABLES}/{table['id']}/trigger-runs"
+
+
+def _find(api: Api, table: str | None, run_id: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a run and the table it belongs to; without a table, all of them are asked."""
+    for owner in _tables(api, table):
+        try:
+            return owner, api.call("GET", f"{_path(owner)}/{run_id}")
+        except Refused as error:
+            if error.status != 404:
+                raise
+    raise AppError(f"there is no run {run_id}", code="run_not_found")
+
+
+def _row(run: dict[str, Any]) -> dict[str, Any]:
+    receipts = ", ".join(
+        f"{receipt['type']} {'ok' if receipt['ok'] else 'failed'}"
+        for receipt in run["action_results"]
+    )
+    return {**run, "outcome": run["error"] or receipts or None}
+
+
+def _receipt_row(receipt: dict[str, Any]) -> dict[str, Any]:
+    told = {
+        key: value
+        for key, value in receipt.items()
+        if key not in (*_RECEIPT, "started_at", "detail")
+    }
+    return {**receipt, "told": receipt.get("detail") or told or None}
