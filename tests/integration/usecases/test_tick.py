@@ -8,7 +8,6 @@ import pytest
 
 from shared.db.clock import server_now
 from shared.db.connection import connect
-from shared.lifecycle import wait_until
 from shared.queries.due_tables import claim_table
 from shared.usecases.manage_tables import trash_table
 from shared.usecases.tick import tick
@@ -25,6 +24,7 @@ from tests.integration.usecases.world import (
     TRIGGER_ID,
     a_known,
     created,
+    fail_inserts,
     fired,
     forbid_runs_of,
     hear,
@@ -34,7 +34,6 @@ from tests.integration.usecases.world import (
     runs,
     save,
     state_of,
-    waits_for_a_lock,
     write,
 )
 
@@ -287,24 +286,17 @@ def test_overlapping_ticks_consume_each_identity_once(conn, database_url):
     assert len(set(fired(conn))) == len(fired(conn)) == 21
 
 
-def test_a_tick_in_the_circle_of_a_deadlock_is_begun_again(conn, other_conn, database_url):
+@pytest.mark.parametrize("code", ["40P01", "40001"])
+@pytest.mark.parametrize(("failures", "count"), [(3, 1), (4, 0)])
+def test_a_transaction_that_is_to_begin_again_does_so_three_times(conn, code, failures, count):
     table = insert_table(conn)
     save(conn, table, a_known())
+    fail_inserts(conn, "trigger_run", code=code, times=failures)
 
-    def tick_elsewhere():
-        with connect(database_url, application_name="ticker") as ticker:
-            return tick(ticker, now=NOW)
+    result = tick(conn, now=NOW)
 
-    with ThreadPoolExecutor(1) as pool:
-        with other_conn.transaction():
-            other_conn.execute("SELECT FROM trigger_state FOR UPDATE")
-            ticking = pool.submit(tick_elsewhere)
-            assert wait_until(lambda: waits_for_a_lock(conn), seconds=10)
-            # Closes the circle. The tick has waited longer: it is the one sent away.
-            other_conn.execute("SELECT FROM custom_table FOR UPDATE")
-        result = ticking.result()
-
-    assert (result.tables_scanned, result.runs_created) == (1, 1)
+    assert (result.tables_scanned, result.runs_created) == (1, count)
+    assert _scanned_at(conn, table) == NOW
 
 
 def test_a_lost_worker_s_run_is_taken_back(conn):

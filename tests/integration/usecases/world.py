@@ -174,6 +174,25 @@ def forbid_runs_of(conn, trigger_id):
     )
 
 
+def fail_inserts(conn, relation, *, code, times):
+    """Let so many inserts into a table fail with an error code, rolled back or not."""
+    conn.execute("CREATE SEQUENCE failures")
+    conn.execute(
+        SQL(
+            """
+            CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN
+                IF nextval('failures') <= {times} THEN
+                    RAISE EXCEPTION SQLSTATE {code};
+                END IF;
+                RETURN NEW;
+            END $$;
+            CREATE TRIGGER fail BEFORE INSERT ON {relation} FOR EACH ROW EXECUTE FUNCTION fail()
+            """
+        ).format(times=Literal(times), code=Literal(code), relation=Identifier(relation))
+    )
+
+
 def waits_for_a_lock(conn):
     """Tell whether another session of the database waits for a lock."""
     waiting = conn.execute(
