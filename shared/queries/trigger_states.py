@@ -51,10 +51,6 @@ WHERE table_id = %(table_id)s AND retired_at IS NULL
 ORDER BY id
 """
 
-_LOCKED = """
-FOR NO KEY UPDATE
-"""
-
 _LIST_STATES = _SELECT + _OF_TABLE
 
 
@@ -63,20 +59,13 @@ def list_states(conn: Connection, table_id: UUID) -> list[TriggerState]:
     return _states(conn, _LIST_STATES, {"table_id": table_id})
 
 
-_LOCK_STATES = _SELECT + _OF_TABLE + _LOCKED
-
-
-def lock_states(conn: Connection, table_id: UUID) -> list[TriggerState]:
-    """Lock and return the states of the triggers that stand in the table, by ref."""
-    return _states(conn, _LOCK_STATES, {"table_id": table_id})
-
-
 _WITH_RETIRED = """
 WHERE table_id = %(table_id)s
 ORDER BY id
+FOR NO KEY UPDATE
 """
 
-_LOCK_ALL_STATES = _SELECT + _WITH_RETIRED + _LOCKED
+_LOCK_ALL_STATES = _SELECT + _WITH_RETIRED
 
 
 def lock_all_states(conn: Connection, table_id: UUID) -> list[TriggerState]:
