@@ -15,27 +15,40 @@ class Deadline:
         self.ends_at = monotonic() + seconds
         self.expired = False
         self._lock = lock
-        self._socket: socket.socket | None = None
+        self._handle: socket.socket | None = None
 
     def remaining(self) -> float:
-        """Return the seconds left; raises TimeoutError when there are none."""
+        """Return the seconds left. Raises TimeoutError when there are none."""
         seconds = self.ends_at - monotonic()
         if self.expired or seconds <= 0:
             raise TimeoutError
         return seconds
 
     def hold(self, sock: socket.socket) -> None:
-        """Name the socket that is to be shut at the end; at once, if that has passed."""
+        """Name the connected socket that is to be shut at the end; at once, if that has passed.
+
+        Through a descriptor of its own: whoever reads may close the socket at any time, and its
+        number may by then belong to another call.
+        """
+        handle = socket.fromfd(sock.fileno(), sock.family, sock.type)
         with self._lock:
-            self._socket = sock
+            self.let_go()
+            self._handle = handle
             if self.expired:
-                _shut(sock)
+                self.expire()
 
     def expire(self) -> None:
-        """End the call: whatever it waits for on its socket comes back."""
+        """End the call, with the lock held: whatever it waits for on its socket comes back."""
         self.expired = True
-        if self._socket is not None:
-            _shut(self._socket)
+        if self._handle is not None:
+            with suppress(OSError):
+                self._handle.shutdown(socket.SHUT_RDWR)
+
+    def let_go(self) -> None:
+        """Leave the socket alone from here on; with the lock held."""
+        if self._handle is not None:
+            self._handle.close()
+            self._handle = None
 
 
 class Deadlines:
@@ -54,7 +67,7 @@ class Deadlines:
 
     @contextmanager
     def limit(self, seconds: float) -> Iterator[Deadline]:
-        """Give a call ``seconds``; after the block its socket is out of reach and may be kept."""
+        """Give a call ``seconds``; after the block its socket may be kept for another."""
         deadline = Deadline(seconds=seconds, lock=self._changed)
         with self._changed:
             self._open.add(deadline)
@@ -65,6 +78,7 @@ class Deadlines:
         finally:
             with self._changed:
                 self._open.discard(deadline)
+                deadline.let_go()
 
     def close(self) -> None:
         """End the thread; calls still open lose their limit."""
@@ -80,9 +94,3 @@ class Deadlines:
                     self._open.discard(deadline)
                 self._wakes_at = min((each.ends_at for each in self._open), default=float("inf"))
                 self._changed.wait(None if not self._open else max(self._wakes_at - monotonic(), 0))
-
-
-def _shut(sock: socket.socket) -> None:
-    # Not sock.shutdown(): an SSLSocket would drop its TLS state under the thread that reads.
-    with suppress(OSError):
-        socket.socket.shutdown(sock, socket.SHUT_RDWR)

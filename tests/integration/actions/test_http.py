@@ -1,4 +1,5 @@
 import gzip
+import os
 import socket
 import struct
 import threading
@@ -529,3 +530,19 @@ def test_the_operators_own_destination_is_not_judged(receiver):
     caller.close()
 
     assert answer.status == 200
+
+
+def test_calls_leave_no_descriptor_behind(caller, receiver):
+    def open_descriptors():
+        return len(os.listdir("/dev/fd"))
+
+    with a_raw_server(lambda server, sock: server.ended.wait()) as silent:
+        caller.send(a_call(receiver.url), deadline_seconds=PATIENT)
+        before = open_descriptors()
+        for _ in range(20):
+            caller.send(a_call(receiver.url), deadline_seconds=PATIENT)
+        assert open_descriptors() == before
+        for _ in range(3):
+            failure_of(caller, silent.url, deadline_seconds=0.05)
+
+    assert open_descriptors() <= before
