@@ -114,6 +114,8 @@ def _read_header(
         names = next(reader, [])
     except csv.Error as error:
         raise _refusal(f"the header is no CSV: {error}") from error
+    if _UNSTORABLE.search("".join(names)):
+        raise _refusal("the header is not UTF-8, has a NUL character, or is too long")
     names = [name.removeprefix("\ufeff") if not index else name for index, name in enumerate(names)]
     for index, name in enumerate(names):
         if name not in by_name:

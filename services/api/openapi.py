@@ -13,6 +13,7 @@ from services.api.auth import Scope
 from services.api.bodies import JSON
 from services.api.fields import MAX_ID
 from services.api.mounts import MOUNTS, Mount
+from services.api.parameters import ETAG_PATTERN, KEY_PATTERN
 from services.api.problems import MEDIA_TYPE
 from services.api.routes import Route
 from services.api.schemas import ProblemSchema
@@ -116,13 +117,13 @@ def _parameters(
         if parameter["name"] != "tenant" or mount.scope in ("root", "v1"):
             yield parameter
     if route.creates:
-        yield _header("Idempotency-Key", "The same key answers the same, for a day.", 255)
+        yield _header("Idempotency-Key", "The same key answers the same, for a day.", KEY_PATTERN)
     if route.versioned:
-        yield _header("If-Match", "The ETag that the change is made to.", 100)
+        yield _header("If-Match", "The ETag that the change is made to.", ETAG_PATTERN)
 
 
-def _header(name: str, description: str, max_length: int) -> dict[str, Any]:
-    schema = {"type": "string", "minLength": 1, "maxLength": max_length}
+def _header(name: str, description: str, pattern: str) -> dict[str, Any]:
+    schema = {"type": "string", "pattern": f"^(?:{pattern})$"}
     return {"in": "header", "name": name, "description": description, "schema": schema}
 
 

@@ -6,9 +6,13 @@ from urllib.parse import parse_qsl
 from shared.errors import Fault, InvalidInput
 
 _MAX_PARAMETERS = 50
-_ETAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e]{0,100}"', re.ASCII)
+# In characters, not escapes: the API document has the patterns too.
+ETAG_PATTERN = r'\*|(?:W/)?"[!#-~]{0,100}"'
+KEY_PATTERN = r"[!-~]{1,255}"
+
+_ETAG = re.compile(ETAG_PATTERN, re.ASCII)
 _REVISION = re.compile(r'"([0-9]{1,18})"', re.ASCII)
-_KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
+_KEY = re.compile(KEY_PATTERN, re.ASCII)
 
 # No revision has this number: a well-formed tag that is not one of ours matches nothing.
 _NO_REVISION = -1

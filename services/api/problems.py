@@ -124,5 +124,6 @@ def _response(status: int, *, code: str, detail: str, faults: tuple[Fault, ...] 
             {"pointer": fault.pointer[:1000], "code": fault.code, "detail": fault.message}
             for fault in faults[:_MAX_FAULTS]
         ]
-    body = json.dumps(document, ensure_ascii=False)
+    # Whatever a message quotes, it must not keep the problem from being told.
+    body = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")
     return Response(body, status=status, content_type=MEDIA_TYPE)

@@ -17,37 +17,56 @@ ARRIVAL_SECONDS = 60.0
 _SEND_SECONDS = 20
 
 
+class Arrivals:
+    """The connections on which a request is being read, each with the end of our patience.
+
+    A limit per read would not help against a byte now and then.
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[socket.socket, float] = {}
+
+    def begin(self, sock: socket.socket, *, now: float) -> None:
+        """Note that a thread begins to read; ``now`` is monotonic."""
+        self._ends[sock] = now + ARRIVAL_SECONDS
+
+    def end(self, sock: socket.socket) -> None:
+        """Note that the thread is done with it."""
+        self._ends.pop(sock, None)
+
+    def end_overdue(self, *, now: float) -> None:
+        """End the reading of what took too long: it reads as cut off, its answer still goes out."""
+        for sock, end in list(self._ends.items()):
+            if end <= now:
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_RD)
+
+
 class PatientWorker(ThreadWorker):  # type: ignore[misc]  # untyped, as said above
     """A thread serves one connection at a time, and a client that never ends would keep it.
 
-    A request must have arrived whole ``ARRIVAL_SECONDS`` after a thread took it up: then reading
-    ends, whatever came meanwhile (a limit per read would not help against a byte now and then).
-    A client that does not take its answer is given up after 20 seconds without progress.
+    A request must have arrived whole a minute after a thread took it up. A client that does not
+    take its answer is given up after 20 seconds without progress.
     """
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
-        self._ends: dict[TConn, float] = {}
+        self._arrivals = Arrivals()
 
     def handle(self, conn: TConn) -> object:
         """Serve one request of a connection, under both limits."""
         limit = struct.pack("ll", _SEND_SECONDS, 0)
         conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-        self._ends[conn] = monotonic() + ARRIVAL_SECONDS
+        self._arrivals.begin(conn.sock, now=monotonic())
         try:
             return super().handle(conn)
         finally:
-            del self._ends[conn]
+            self._arrivals.end(conn.sock)
 
     def notify(self) -> None:
         """Tell the master that we live, once a second, and end what took too long to arrive."""
         super().notify()
-        now = monotonic()
-        for conn, end in list(self._ends.items()):
-            if end < now:
-                # Only reading ends: an answer that is being worked out still goes out.
-                with contextlib.suppress(OSError):
-                    conn.sock.shutdown(socket.SHUT_RD)
+        self._arrivals.end_overdue(now=monotonic())
 
 
 class PlainLogger(Logger):  # type: ignore[misc]  # untyped, as said above

@@ -4,7 +4,7 @@ import pytest
 
 from shared.db.clock import server_now
 from shared.queries.chat_messages import store_message
-from tests.integration.api.conftest import problem
+from tests.integration.api.callers import problem
 
 CHATROOM = UUID("11111111-1111-4111-8111-111111111111")
 PATH = f"/v1/chatrooms/{CHATROOM}/messages"

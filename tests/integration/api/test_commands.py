@@ -1,6 +1,6 @@
 import pytest
 
-from tests.integration.api.conftest import faults, problem
+from tests.integration.api.callers import faults, problem
 
 SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
 COMMAND = {"name": "送信", "url": "https://example.com/run", "input_schema": SCHEMA}

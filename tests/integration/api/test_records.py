@@ -3,7 +3,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.integration.api.conftest import faults, new_table, problem
+from tests.integration.api.callers import faults, new_table, problem
 
 CELLS = {
     "案件名稱": "a",

@@ -9,7 +9,7 @@ import pytest
 from services.api.app import create_app
 from services.api.dependencies import Parts
 from shared.settings import Secret
-from tests.integration.api.conftest import (
+from tests.integration.api.callers import (
     MAX_BODY_BYTES,
     Caller,
     Unreadable,

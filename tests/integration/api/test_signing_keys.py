@@ -5,7 +5,7 @@ import pytest
 
 from shared.db.clock import server_now
 from shared.queries.tenants import list_signing_secrets
-from tests.integration.api.conftest import problem
+from tests.integration.api.callers import problem
 
 
 def test_a_new_key_signs_beside_the_old_one_for_a_day(moderator, tenant, conn):

@@ -2,7 +2,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.integration.api.conftest import CHANNEL, COLUMNS, faults, new_table, problem
+from tests.integration.api.callers import CHANNEL, COLUMNS, faults, new_table, problem
 
 
 def test_a_created_table_is_found_in_its_scope(author, tenant):

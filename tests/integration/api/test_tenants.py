@@ -1,4 +1,4 @@
-from tests.integration.api.conftest import problem
+from tests.integration.api.callers import problem
 
 
 def test_the_admin_makes_a_tenant_whose_webhooks_can_be_signed(admin, conn):

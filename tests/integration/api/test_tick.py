@@ -1,6 +1,6 @@
 import pytest
 
-from tests.integration.api.conftest import problem
+from tests.integration.api.callers import problem
 
 PATH = "/root/custom-tables/run-due-triggers"
 INTERVAL = {

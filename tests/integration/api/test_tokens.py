@@ -2,7 +2,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.integration.api.conftest import CHANNEL, Caller, problem
+from tests.integration.api.callers import CHANNEL, Caller, problem
 
 
 def bearer(client, text):

@@ -1,6 +1,6 @@
 import pytest
 
-from tests.integration.api.conftest import new_table, problem
+from tests.integration.api.callers import new_table, problem
 
 WEBHOOK = {"type": "webhook", "url": "https://example.com/hook"}
 ON_CREATE = {"on": "record_created", "actions": [WEBHOOK]}
@@ -18,7 +18,8 @@ FAIL = """
 HOLD = """
     UPDATE trigger_run
     SET status = 'running', announce_at = NULL, next_attempt_at = NULL, worker_id = 1,
-        leased_until = clock_timestamp() + interval '300 s', updated_at = clock_timestamp() - %s::interval
+        leased_until = clock_timestamp() + interval '300 s',
+        updated_at = clock_timestamp() - %s::interval
     WHERE id = %s
 """
 

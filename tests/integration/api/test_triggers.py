@@ -2,7 +2,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.integration.api.conftest import faults, new_table, problem
+from tests.integration.api.callers import faults, new_table, problem
 
 WEBHOOK = {"type": "webhook", "url": "https://example.com/hook"}
 INTERVAL = {"type": "interval", "every_seconds": 3600}

@@ -4,7 +4,7 @@ import json
 import pytest
 
 from services.api.resources.uploads import BATCH_LINES
-from tests.integration.api.conftest import (
+from tests.integration.api.callers import (
     MAX_BULK_BYTES,
     Unreadable,
     new_table,

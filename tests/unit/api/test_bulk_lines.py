@@ -122,7 +122,16 @@ def test_a_row_that_is_no_record_is_refused_alone(row, code):
 
 
 @pytest.mark.parametrize(
-    "header", [b"other\n", b"amount,amount\n", b"\n", b"amount,\n", b'"' + b"a" * 200_000 + b"\n"]
+    "header",
+    [
+        b"other\n",
+        b"amount,amount\n",
+        b"\n",
+        b"amount,\n",
+        b"\xff\n",
+        b"\0\n",
+        b'"' + b"a" * 200_000 + b"\n",
+    ],
 )
 def test_a_header_that_does_not_name_columns_is_refused_before_any_row(header):
     with pytest.raises(InvalidInput):

@@ -88,6 +88,10 @@ def test_addresses_and_methods_that_are_not_there_are_problems_too():
     assert wrong.headers["Allow"] == "GET"
 
 
+def test_a_message_that_quotes_what_cannot_be_written_is_told_all_the_same():
+    assert json.loads(respond_to(InvalidInput("\ud800")).data)["detail"] == "?"
+
+
 def test_a_bug_is_a_500_that_tells_nothing():
     response = respond_to(ValueError("secret"))
 

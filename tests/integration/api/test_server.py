@@ -1,0 +1,152 @@
+"""The API as it runs: gunicorn with the product's configuration, on real sockets."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from services.cli.embedded_postgres import free_port
+from shared.lifecycle import wait_until
+from tests.integration.api.callers import ADMIN_TOKEN
+
+COMMAND = [sys.executable, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"]
+SESSIONS = 2
+THREADS = 4 * SESSIONS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A running API, its port and that of its health."""
+
+    process: subprocess.Popen
+    port: int
+    health_port: int
+
+    def ask(self, path, *, port=None, **options):
+        """Return status and body of a GET."""
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=10)
+        try:
+            connection.request("GET", path, **options)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def is_ready(self):
+        assert self.process.poll() is None
+        try:
+            return self.ask("/readyz", port=self.health_port)[0] == 200
+        except OSError:
+            return False
+
+    def send(self, data):
+        """Return an open connection on which these bytes were sent."""
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=10)
+        connection.sendall(data)
+        return connection
+
+
+@pytest.fixture
+def server(database_url):
+    port, health_port = free_port(), free_port()
+    environment = {
+        **os.environ,
+        "DATABASE_URL": database_url,
+        "DB_POOL_SIZE": str(SESSIONS),
+        "ADMIN_TOKEN": ADMIN_TOKEN,
+        "API_PORT": str(port),
+        "HEALTH_PORT": str(health_port),
+        "MAX_BODY_BYTES": "1000",
+    }
+    process = subprocess.Popen(
+        [*COMMAND, "services.api.wsgi:app"], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    server = Server(process=process, port=port, health_port=health_port)
+    try:
+        assert wait_until(server.is_ready, seconds=30)
+        yield server
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def received(connection):
+    """Return status and document of the answer on a connection."""
+    answer = http.client.HTTPResponse(connection)
+    answer.begin()
+    return answer.status, json.loads(answer.read())
+
+
+def test_it_answers_counts_and_logs_and_stops_when_told(server):
+    status, body = server.ask("/root/tenants", headers={"X-ADMIN-TOKEN": ADMIN_TOKEN})
+    assert (status, json.loads(body)) == (200, {"items": [], "next_cursor": None})
+
+    _, metrics = server.ask("/metrics", port=server.health_port)
+    counted = 'duebook_request_seconds_count{method="GET",route="/root/tenants",status="200"} 1.0'
+    assert counted in metrics.decode().splitlines()
+
+    server.process.send_signal(signal.SIGTERM)
+    _, log = server.process.communicate(timeout=30)
+    assert server.process.returncode == 0
+    events = [json.loads(line) for line in log.splitlines()]
+    answered = [event for event in events if event["event"] == "request_answered"]
+    assert [(one["route"], one["status"], one["service"]) for one in answered] == [
+        ("/root/tenants", 200, "api")
+    ]
+    assert ADMIN_TOKEN not in log
+
+
+def test_a_body_over_the_limit_is_refused_while_none_of_it_was_sent(server):
+    head = (
+        f"POST /root/tenants HTTP/1.1\r\nHost: a\r\nX-ADMIN-TOKEN: {ADMIN_TOKEN}\r\n"
+        "Content-Type: application/json\r\nContent-Length: 50000000\r\n\r\n"
+    )
+
+    with server.send(head.encode()) as connection:
+        status, document = received(connection)
+
+    assert (status, document["type"]) == (413, "urn:duebook:problem:body_too_large")
+
+
+def test_a_body_whose_sender_goes_away_is_refused(server):
+    head = (
+        f"POST /root/tenants HTTP/1.1\r\nHost: a\r\nX-ADMIN-TOKEN: {ADMIN_TOKEN}\r\n"
+        'Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"name": "a"}'
+    )
+
+    with server.send(head.encode()) as connection:
+        connection.shutdown(socket.SHUT_WR)
+        status, document = received(connection)
+
+    assert (status, document["type"]) == (400, "urn:duebook:problem:body_truncated")
+    assert json.loads(server.ask("/root/tenants", headers={"X-ADMIN-TOKEN": ADMIN_TOKEN})[1]) == {
+        "items": [],
+        "next_cursor": None,
+    }
+
+
+def test_a_chunked_body_is_refused(server):
+    head = (
+        f"POST /root/tenants HTTP/1.1\r\nHost: a\r\nX-ADMIN-TOKEN: {ADMIN_TOKEN}\r\n"
+        "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+
+    with server.send(head.encode()) as connection:
+        status, document = received(connection)
+
+    assert (status, document["type"]) == (411, "urn:duebook:problem:length_required")
+
+
+def test_health_answers_while_slow_clients_hold_every_thread(server):
+    slow = [server.send(b"GET /openapi.json HT") for _ in range(2 * THREADS)]
+
+    assert server.ask("/healthz", port=server.health_port)[0] == 200
+    assert server.ask("/readyz", port=server.health_port)[0] == 200
+    for connection in slow:
+        connection.close()

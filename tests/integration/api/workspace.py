@@ -1,0 +1,93 @@
+"""A workspace with something of everything, for tests that send whatever they like at it."""
+
+import json
+from dataclasses import dataclass
+from uuid import UUID
+
+from tests.integration.api.callers import Caller, new_table
+
+NOBODYS = UUID("22222222-2222-4222-8222-222222222222")
+TRIGGERS = [
+    {
+        "on": "record_created",
+        "actions": [{"type": "webhook", "url": "https://example.com/${row.案件名稱}"}],
+    },
+    {
+        "on": "schedule",
+        "schedule": {"type": "date_column_reached", "column": "到期時間"},
+        "actions": [{"type": "update_record", "data": {"amount": 1}}],
+    },
+    {
+        "on": "schedule",
+        "schedule": {"type": "interval", "every_seconds": 60},
+        "actions": [{"type": "create_record", "table_id": str(NOBODYS), "data": {}}],
+    },
+]
+EVERYTHING = """
+    SELECT string_agg(
+        format(
+            $$SELECT md5(coalesce(string_agg(t::text, ',' ORDER BY t::text), '')) FROM %I AS t$$,
+            relname
+        ),
+        ' UNION ALL ' ORDER BY relname
+    )
+    FROM pg_class
+    WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A workspace with something of everything, and ids that lead to it or past it."""
+
+    who: Caller
+    ids: dict[str, list]
+    everything: str
+    conn: object
+
+    def state(self):
+        """Return a value that differs when any row of any table does."""
+        return self.conn.execute(self.everything).fetchall()
+
+
+def a_workspace(who, tenant):
+    """Fill a table with records, triggers and runs; return its id and ids of what is in it."""
+    path, table = new_table(who, tenant=tenant)
+    triggers = json.loads(json.dumps(TRIGGERS).replace(str(NOBODYS), table["id"]))
+    answer = who.put(f"{path}/triggers", json={"triggers": triggers})
+    assert answer.status_code == 200, answer.json
+    records = [
+        who.post(f"{path}/records", json={"data": {"案件名稱": "a", "到期時間": cell}}).json["id"]
+        for cell in ("2020-01-01", "2999-01-01", "x")
+    ]
+    who.delete(f"{path}/records/{records[2]}")
+    runs = [run["id"] for run in who.get(f"{path}/trigger-runs").json["items"]]
+    who.post(f"{path}/trigger-runs/{runs[0]}/cancel")
+    return table["id"], records, runs
+
+
+def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
+    """Make the workspaces of two tenants, and return that of ``tenant`` as ``who`` meets it."""
+    table, records, runs = a_workspace(who, tenant)
+    theirs, _, _ = a_workspace(stranger, other_tenant)
+    trashed, _ = new_table(who, tenant=tenant)
+    who.delete(trashed)
+    schema = {"type": "object", "properties": {}}
+    body = {"name": "c", "url": "https://example.com", "input_schema": schema}
+    command = moderator.post("/v1/commands", json=body).json["id"]
+    token = moderator.post("/v1/tokens", json={"name": "x", "role": "viewer"}).json["id"]
+    tables = [table, table, table, table, theirs, trashed.rpartition("/")[2], str(NOBODYS)]
+    return World(
+        who=who,
+        ids={
+            "table_id": tables,
+            "record_id": [*records, 2**63 - 1],
+            "run_id": [*runs, 2**63 - 1],
+            "command_id": [command, 1, 2**63 - 1],
+            "token_id": [token, str(NOBODYS)],
+            "chatroom_id": [str(NOBODYS)],
+            "tenant": [str(tenant.id), str(other_tenant.id), str(NOBODYS)],
+        },
+        everything=conn.execute(EVERYTHING).fetchone()[0],
+        conn=conn,
+    )
