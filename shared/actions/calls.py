@@ -89,7 +89,9 @@ def readable_url(text: str) -> Url:
 
 def rendered_headers(headers: Mapping[str, str], context: ActionContext) -> dict[str, str]:
     """Return the headers with their tokens replaced. Raises ActionFailed for one it cannot send."""
-    texts = {name: text_of(context.render(value)) for name, value in headers.items()}
+    rendered = context.render(dict(headers))
+    assert isinstance(rendered, dict)
+    texts = {name: text_of(value) for name, value in rendered.items()}
     for name, reason in header_faults(texts):
         raise ActionFailed(f"header '{name}' {reason}")
     return texts

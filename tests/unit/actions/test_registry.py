@@ -146,3 +146,13 @@ def test_no_field_is_of_the_coercing_kind(action_type):
         for name, field in ACTIONS[action_type].schema().fields.items()
         if isinstance(field, coercing)
     ]
+
+
+@pytest.mark.parametrize("action_type", ACTIONS)
+def test_the_documentation_has_every_key_of_every_type(action_type):
+    page = (Path(__file__).parents[3] / "docs" / "actions.md").read_text("utf-8")
+    sections = page.split("\n## ")
+    [section] = [each for each in sections if each.startswith(f"{action_type}\n")]
+
+    own = set(ACTIONS[action_type].schema().fields) - {"type", "name", "on_error", "on_unknown"}
+    assert [key for key in sorted(own) if f"| `{key}` |" not in section] == []
