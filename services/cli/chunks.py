@@ -3,6 +3,7 @@
 import csv
 import gzip
 import hashlib
+import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,9 +58,14 @@ def open_records(path: Path, raw: IO[bytes]) -> IO[bytes]:
     return cast(IO[bytes], gzip.open(raw)) if path.suffix == ".gz" else raw
 
 
-def cut(source: Iterable[bytes], format: Format, *, records: int) -> Iterator[Chunk]:
-    """Yield chunks of up to ``records`` records, fewer when they are long."""
-    parts = iter(source) if format == "jsonl" else _csv_rows(iter(source))
+def cut(
+    source: Iterable[bytes], format: Format, *, records: int, null: str | None = None
+) -> Iterator[Chunk]:
+    """Yield chunks of up to ``records`` records, fewer when they are long.
+
+    A CSV field that is exactly ``null`` becomes an empty one.
+    """
+    parts = iter(source) if format == "jsonl" else _csv_rows(iter(source), null)
     header = next(parts, b"") if format == "csv" else b""
     lines_before = 0
     for group in _groups(parts, records):
@@ -102,15 +108,22 @@ class _Lines:
         return taken
 
 
-def _csv_rows(source: Iterator[bytes]) -> Iterator[bytes]:
+def _csv_rows(source: Iterator[bytes], null: str | None) -> Iterator[bytes]:
     """Yield the header and the rows as they stand, between the ends that the csv module finds."""
     lines = _Lines(source)
     reader = csv.reader(lines)
     while True:
         try:
-            next(reader)
+            row = next(reader)
         except StopIteration:
             return
         except csv.Error:
-            pass  # what is no CSV the API refuses, and only that
-        yield lines.taken()
+            row = []  # what is no CSV the API refuses, and only that
+        raw = lines.taken()
+        yield _written(["" if text == null else text for text in row]) if null in row else raw
+
+
+def _written(row: list[str]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerow(row)
+    return text.getvalue().encode("utf-8", "surrogateescape")

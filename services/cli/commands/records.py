@@ -53,6 +53,7 @@ def records() -> None:
     show_default=True,
     help="Records of one upload.",
 )
+@click.option("--null", metavar="TEXT", help="CSV: a field that is exactly TEXT is empty.")
 @click.option("--again", is_flag=True, help="Import records that were imported before once more.")
 @api_option
 @json_option
@@ -61,6 +62,7 @@ def import_(
     file: Path,
     format: Format | None,
     chunk: int,
+    null: str | None,
     again: bool,
     api_url: str,
     as_json: bool,
@@ -76,14 +78,16 @@ def import_(
     format = format or format_of(file)
     salt = secrets.token_hex(16) if again else str(found["id"])
     outcome = _Outcome()
-    for part in _chunks(file, format, records=chunk, quiet=as_json):
+    for part in _chunks(file, format, records=chunk, null=null, quiet=as_json):
         outcome.add(_upload(api, path, part, media=MEDIA[format], salt=salt), part)
     _tell(outcome, as_json=as_json)
     if outcome.refused:
         raise SystemExit(1)
 
 
-def _chunks(file: Path, format: Format, *, records: int, quiet: bool) -> Iterator[Chunk]:
+def _chunks(
+    file: Path, format: Format, *, records: int, null: str | None, quiet: bool
+) -> Iterator[Chunk]:
     """Yield the chunks of a file, under a bar that shows how far it has been read."""
     bar = Progress(
         TextColumn(file.name),
@@ -97,7 +101,7 @@ def _chunks(file: Path, format: Format, *, records: int, quiet: bool) -> Iterato
     with file.open("rb") as raw, bar:
         task = bar.add_task("", total=file.stat().st_size, records=0)
         done = 0
-        for chunk in cut(open_records(file, raw), format, records=records):
+        for chunk in cut(open_records(file, raw), format, records=records, null=null):
             yield chunk
             done += chunk.records
             bar.update(task, completed=raw.tell(), records=done)
