@@ -109,7 +109,7 @@ def _read(env: FileAwareEnv, service: Service) -> dict[str, Any]:
         "db_pool_size": env.int("DB_POOL_SIZE", 4, validate=_between(1, 100)),
         "amqp_url": _secret(amqp_url),
         "admin_token": _secret(admin_token),
-        "gateway_url": env.str("GATEWAY_URL", None, validate=_begins_with("http", "https")),
+        "gateway_url": env.str("GATEWAY_URL", None, validate=_is_callable),
         "api_host": env.str("API_HOST", "127.0.0.1"),
         "api_port": env.int("API_PORT", 8000, validate=_between(1, 65535)),
         "health_host": env.str("HEALTH_HOST", "127.0.0.1"),
@@ -168,6 +168,13 @@ def _begins_with(*schemes: str) -> Callable[[str], None]:
             raise ValidationError(f"Must be a URL that begins with {schemes[0]}://.")
 
     return check
+
+
+def _is_callable(text: str) -> None:
+    """A user part would make every call fail, and would be told in the clear."""
+    _begins_with("http", "https")(text)
+    if "@" in urlsplit(text).netloc:
+        raise ValidationError("Must not name a user or password.")
 
 
 def _are_roles(roles: list[str]) -> None:

@@ -83,6 +83,11 @@ class _Worker:
         self._pool = open_pool(
             settings.database_url.reveal(), application_name=_NAME, size=settings.db_pool_size
         )
+        self._http = HttpCaller(
+            policy=AddressPolicy(allowed_networks=settings.allowed_networks),
+            ports=settings.allowed_ports,
+            user_agent=f"Duebook/{version('duebook')}",
+        )
         holdings = Holdings()
         time = ServerTime(liveness.session)
         self._committer = Committer(open_session)
@@ -108,7 +113,11 @@ class _Worker:
             committer=self._committer,
             holdings=holdings,
             definitions=Definitions(self._pool),
-            services=self._services(),
+            services=Services(
+                http=self._http,
+                gateway_url=settings.gateway_url,
+                deadline_seconds=settings.action_deadline_seconds,
+            ),
             time=time,
             may_begin=lambda: liveness.alive and not self._draining,
         )
@@ -145,6 +154,7 @@ class _Worker:
         self._committer.close(seconds=_CLOSING_SECONDS / 2)
         self._leases.stop()
         self._claimer.close()
+        self._http.close()
         self._pool.close(timeout=1.0)
         _log.info("worker_stopped", worker_id=self._liveness.worker_id, drained=ended)
 
@@ -154,18 +164,6 @@ class _Worker:
         if not self._liveness.alive:
             return "the liveness lock is not held"
         return None if self._consumer.ready() else "the broker is not reached"
-
-    def _services(self) -> Services:
-        settings = self._settings
-        return Services(
-            http=HttpCaller(
-                policy=AddressPolicy(allowed_networks=settings.allowed_networks),
-                ports=settings.allowed_ports,
-                user_agent=f"Duebook/{version('duebook')}",
-            ),
-            gateway_url=settings.gateway_url,
-            deadline_seconds=settings.action_deadline_seconds,
-        )
 
 
 if __name__ == "__main__":

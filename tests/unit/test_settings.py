@@ -131,3 +131,10 @@ def test_networks_and_ports_are_read_as_values(monkeypatch):
 
     assert settings.allowed_networks == (ip_network("10.1.0.0/16"), ip_network("fd00::/8"))
     assert settings.allowed_ports == (80, 8443)
+
+
+@pytest.mark.parametrize("url", ["https://user:pw@gateway", "ftp://gateway"])
+def test_a_gateway_that_no_call_could_reach_is_refused(monkeypatch, url):
+    monkeypatch.setenv("GATEWAY_URL", url)
+
+    assert _pointers() == {"/GATEWAY_URL"}
