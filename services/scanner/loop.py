@@ -76,7 +76,7 @@ class Loop:
                 except psycopg.OperationalError as error:
                     failures = 1 if self._connected else failures + 1
                     self._connected = False
-                    _log.warning("database_away", reason=str(error).strip(), failures=failures)
+                    _log.warning("database_lost", reason=str(error).strip(), failures=failures)
                     self._beat_at = monotonic()
                     stop.wait(backoff_seconds(failures, limit=_RECONNECT_PAUSE_LIMIT_SECONDS))
         finally:

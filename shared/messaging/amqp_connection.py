@@ -138,7 +138,7 @@ class BrokerConnection:
 
     def _closed(self, connection: Connection, error: BaseException) -> None:
         if not self._ending.is_set():
-            _log.warning("broker_away", connection=self._thread.name, reason=repr(error))
+            _log.warning("broker_lost", connection=self._thread.name, reason=repr(error))
         connection.ioloop.stop()
 
 

@@ -131,7 +131,7 @@ class AmqpConsumer:
             batch = read_batch(body)
         except UnreadableMessage as error:
             metrics.MESSAGES_UNREADABLE.inc()
-            _log.error("message_unreadable", queue=method.routing_key, reason=error.message)
+            _log.error("message_rejected", queue=method.routing_key, reason=error.message)
             channel.basic_reject(method.delivery_tag, requeue=False)
             return
         with self._arrived:

@@ -86,7 +86,7 @@ class AmqpPublisher:
                 lambda channel, answer: self._send(channel, announced, answer), CONFIRM_SECONDS
             )
         except Unavailable as error:
-            _log.warning("publish_unconfirmed", references=len(announced), reason=error.message)
+            _log.warning("publish_not_confirmed", references=len(announced), reason=error.message)
             return list(announced)
 
     def depths(self) -> dict[str, int]:

@@ -94,7 +94,7 @@ class Announcer:
         try:
             waiting = self._waiting()
         except Unavailable as error:
-            _log.warning("queue_depths_unknown", reason=error.message)
+            _log.warning("queues_not_answered", reason=error.message)
             return 0
         claimed = self._rate.measure(waiting=waiting, at=monotonic())
         threads = count_threads(conn, living_workers(conn))
