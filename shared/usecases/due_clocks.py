@@ -49,6 +49,8 @@ def _fire_table(
             raise
         metrics.TICK_FAILURES.labels("table").inc()
         _log.exception("table_failed", table_id=str(table_id), reason=str(error))
+        if concerns_whole(error):
+            return None  # it passes: the next pass looks again
         postpone_looks(conn, table_id, until=now + _AFTER_FAILURE, now=now)
         return []
 
@@ -88,7 +90,7 @@ def _look(
         with conn.transaction():
             return fire_clock(conn, ready, announced=announced, now=now)
     except Exception as error:
-        if concerns_whole(conn, error):
+        if concerns_whole(error):
             raise
         metrics.TICK_FAILURES.labels("trigger").inc()
         _log.exception(

@@ -129,7 +129,7 @@ def without_culprits(
         with conn.transaction():
             return [step(record_ids)]
     except Exception as error:
-        if concerns_whole(conn, error):
+        if concerns_whole(error):
             raise
         if len(record_ids) <= 1:
             for record_id in record_ids:

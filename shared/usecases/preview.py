@@ -154,7 +154,7 @@ def _first_page(
         with conn.transaction():
             rows, _ = read_page(conn, ready, walk, limit=record_limit)
     except Exception as error:
-        if concerns_whole(conn, error):
+        if concerns_whole(error):
             raise
         keys, _ = read_keys(conn, ready, walk, limit=record_limit)
         parts = without_culprits(

@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from psycopg import Connection
+from psycopg import OperationalError
 from psycopg.errors import DeadlockDetected, SerializationFailure
 
 RETRIES = 3
-
-_BEGIN_AGAIN = (DeadlockDetected, SerializationFailure)
 
 T = TypeVar("T")
 
@@ -22,11 +20,15 @@ def retried(transaction: Callable[[], T]) -> T:
     for _ in range(RETRIES):
         try:
             return transaction()
-        except _BEGIN_AGAIN:
+        except (DeadlockDetected, SerializationFailure):
             continue
     return transaction()
 
 
-def concerns_whole(conn: Connection, error: Exception) -> bool:
-    """Tell whether a failure within a savepoint is the whole transaction's: it is to be raised."""
-    return conn.closed or isinstance(error, _BEGIN_AGAIN)
+def concerns_whole(error: Exception) -> bool:
+    """Tell whether a failure within a savepoint is the whole transaction's: it is to be raised.
+
+    A lock not to be had, a full disk, a lost session are no fault of the row, trigger or table at
+    hand, and pass: nothing may be set aside for them.
+    """
+    return isinstance(error, OperationalError)

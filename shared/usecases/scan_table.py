@@ -138,7 +138,7 @@ def _evaluate(conn: Connection, ready: Ready, order: Order, scan: Scan) -> Scan:
         step = _fire if ready.is_clock else _walk
         return step(conn, ready, order, scan)
     except Exception as error:
-        if concerns_whole(conn, error):
+        if concerns_whole(error):
             raise
         metrics.TICK_FAILURES.labels("trigger").inc()
         _log.exception(

@@ -134,7 +134,7 @@ def take_page(
             _move_cursor(conn, ready.state, walk, further)
             return fired, further
     except Exception as error:
-        if concerns_whole(conn, error):
+        if concerns_whole(error):
             raise
         _log.warning(
             "page_failed",
