@@ -3,13 +3,18 @@
 A queue that exists with other arguments cannot be declared: to change one is to name a new queue.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from pika import spec
-from pika.adapters.blocking_connection import BlockingChannel
-from pika.channel import Channel
-from pika.frame import Method
+# The names of the queues are asked for in processes that never talk to the broker.
+if TYPE_CHECKING:
+    from pika import spec
+    from pika.adapters.blocking_connection import BlockingChannel
+    from pika.channel import Channel
+    from pika.frame import Method
 
 FIRE = "scheduled_action_fire"
 EXECUTE = "action_execute"
