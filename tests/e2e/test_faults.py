@@ -1,0 +1,134 @@
+"""Processes are killed and told to stop, the broker goes away: nothing is lost, nothing doubled."""
+
+import os
+import signal
+import threading
+from uuid import uuid4
+
+import pytest
+
+from tests.e2e.flights import COLUMNS, IMPORT, an_hour_before_departure, count
+from tests.e2e.installation import Workspace, notify
+
+_CARRIERS = ["UA"]
+_DONE = "SELECT count(*) FROM trigger_run WHERE status = 'done'"
+_OPEN = "SELECT count(*) FROM trigger_run WHERE status IN ('pending', 'running')"
+_MESSAGES = "SELECT count(*) FROM chat_message"
+_RECORDS = "SELECT count(*) FROM record WHERE table_id = %s"
+
+
+class Flood:
+    """Flights come due, each with a message, a call and a record; faults strike meanwhile."""
+
+    def __init__(self, installation, workspace, conn, receiver):
+        self.installation = installation
+        self._conn = conn
+        self._receiver = receiver
+        self.expected = count(carriers=_CARRIERS)
+        self._told = workspace.make_table("told", flight="text")
+        flights = workspace.make_table("flights", **COLUMNS)
+        actions = [
+            notify("$row.flight", chatroom=str(uuid4())),
+            {"type": "api_call", "method": "POST", "url": receiver.url},
+            {"type": "create_record", "table_id": self._told, "data": {"flight": "$row.tailnum"}},
+        ]
+        workspace.set_triggers(flights, an_hour_before_departure(*actions, carriers=_CARRIERS))
+        installation.told("records", "import", "flights", *IMPORT, "--chunk", 500)
+
+    def count(self, statement, *parameters):
+        return self._conn.execute(statement, parameters).fetchone()[0]
+
+    def wait_until_done(self, share):
+        """Wait until this share of all runs is done."""
+        self.installation.wait(lambda: self.count(_DONE) >= share * self.expected)
+
+    def assert_each_happened_once(self):
+        """Internal effects exactly once; calls at least once, each under a key of its own."""
+        self.wait_until_done(1)
+        assert self.count(_OPEN) == 0
+        assert self.count(_DONE) == self.expected
+        assert self.count(_MESSAGES) == self.expected
+        assert self.count(_RECORDS, self._told) == self.expected
+        keys = [request.headers["idempotency-key"] for request in self._receiver.requests]
+        assert len(set(keys)) == self.expected
+        assert self.installation.verify()["ok"]
+        return len(keys) - self.expected
+
+
+def kill(child):
+    os.kill(child.pid, signal.SIGKILL)
+
+
+def end(installation, child):
+    """Tell a process to stop and return its exit status."""
+    os.kill(child.pid, signal.SIGTERM)
+    installation.wait(lambda: child.poll() is not None)
+    return child.poll()
+
+
+@pytest.fixture
+def installation(install, amqp_url):
+    installation = install(amqp_url)
+    installation.start("api")
+    installation.wait(installation.answers)
+    return installation
+
+
+def test_killed_processes_are_survived_and_their_work_is_done_once(installation, conn, receiver):
+    flood = Flood(installation, Workspace(installation), conn, receiver)
+    workers = [installation.start("worker") for _ in range(2)]
+    scanners = [installation.start("scanner") for _ in range(2)]
+
+    flood.wait_until_done(0.2)
+    kill(workers[0])
+    kill(scanners[0])
+    installation.start("worker")
+    flood.wait_until_done(0.5)
+    kill(scanners[1])
+    installation.start("scanner")
+    kill(workers[1])
+
+    doubled_calls = flood.assert_each_happened_once()
+    assert flood.count("SELECT count(*) FROM trigger_run WHERE worker_losses > 0") > 0
+    # Two workers died, each with at most its threads in a call.
+    assert doubled_calls <= 2 * int(installation.environment["WORKER_THREADS"])
+
+
+def test_processes_told_to_stop_drain_and_double_nothing(installation, conn, receiver):
+    flood = Flood(installation, Workspace(installation), conn, receiver)
+    scanner, worker = installation.start("scanner"), installation.start("worker")
+
+    flood.wait_until_done(0.2)
+    assert end(installation, worker) == 0
+    assert end(installation, scanner) == 0
+    installation.start("scanner")
+    installation.start("worker")
+
+    assert flood.assert_each_happened_once() == 0
+    losses = "SELECT coalesce(max(worker_losses), 0) FROM trigger_run"
+    assert flood.count(losses) == 0
+
+
+def test_a_broker_that_goes_away_and_comes_back_loses_nothing(
+    install, restartable_rabbit, conn, receiver
+):
+    node, url = restartable_rabbit
+    installation = install(url, ACTION_DEADLINE_SECONDS="30", GRACE_SECONDS="45")
+    installation.start("api")
+    installation.wait(installation.answers)
+    flood = Flood(installation, Workspace(installation), conn, receiver)
+    receiver.let_go = threading.Event()
+    for service in ("scanner", "worker", "worker"):
+        installation.start(service)
+
+    # Every thread is in a call when the broker goes, so that most of the flood is yet to come.
+    threads = 2 * int(installation.environment["WORKER_THREADS"])
+    installation.wait(lambda: len(receiver.requests) == threads)
+    node.stop()
+    receiver.let_go.set()
+    flood.wait_until_done(threads / flood.expected)
+    assert flood.count(_OPEN) > flood.expected / 2
+    node.start()
+
+    assert flood.assert_each_happened_once() == 0
+    assert flood.count("SELECT max(attempts) FROM trigger_run") == 1
