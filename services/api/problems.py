@@ -7,6 +7,7 @@ import psycopg
 from flask import Response
 from werkzeug.exceptions import HTTPException
 
+from shared.domain.faults import cut
 from shared.errors import (
     AppError,
     Conflict,
@@ -23,6 +24,9 @@ MEDIA_TYPE = "application/problem+json"
 
 # A body may be wrong in a hundred thousand places; nobody reads on after these.
 _MAX_FAULTS = 100
+# The messages of the contract quote what was sent, which may be as long as a body.
+_MAX_DETAIL = 2000
+_MAX_POINTER = 1000
 
 # How long a client should wait when the database is busy or away.
 _RETRY_AFTER_SECONDS = 1
@@ -117,11 +121,15 @@ def _response(status: int, *, code: str, detail: str, faults: tuple[Fault, ...] 
         "type": f"urn:duebook:problem:{code}",
         "title": HTTPStatus(status).phrase,
         "status": status,
-        "detail": detail,
+        "detail": cut(detail, _MAX_DETAIL),
     }
     if faults:
         document["errors"] = [
-            {"pointer": fault.pointer[:1000], "code": fault.code, "detail": fault.message}
+            {
+                "pointer": cut(fault.pointer, _MAX_POINTER),
+                "code": fault.code,
+                "detail": cut(fault.message, _MAX_DETAIL),
+            }
             for fault in faults[:_MAX_FAULTS]
         ]
     # Whatever a message quotes, it must not keep the problem from being told.

@@ -120,11 +120,12 @@ def _store_once(upload: Upload, lines: Iterator[Line]) -> _Progress:
         return progress
     for batch in _batches(lines):
         with upload.sessions() as conn, conn.transaction():
-            key.check_alone(conn)
+            key.take(conn)
             _store(conn, upload, batch)
             progress.add(batch)
             key.note(conn, batch, progress)
-    with upload.sessions() as conn:
+    with upload.sessions() as conn, conn.transaction():
+        key.take(conn)
         key.finish(conn, progress)
     return progress
 
@@ -138,20 +139,21 @@ class _Key:
         self._tenant_id = upload.caller.tenant_id
         self._key = upload.key
         self._hash = sha256(json.dumps([str(upload.ids["table_id"]), upload.media]).encode())
-        self._known = b""
+        self._known = self._hash.digest()
         self.is_done = False
 
     def begin(self) -> _Progress:
-        """Take the key, if it is not taken, and return how far it has come."""
+        """Return how far an upload under the key has come before."""
         with self._sessions() as conn:
-            digest, now = self._hash.digest(), server_now(conn)
-            take_key(conn, tenant_id=self._tenant_id, key=self._key, request_hash=digest, now=now)
             known = lock_key(conn, tenant_id=self._tenant_id, key=self._key)
         if known is None:
-            raise idempotency.reused()
+            return _Progress()
         self._known = known.request_hash
         self.is_done = known.status is not None
-        return _Progress(**json.loads(known.body or "{}"))
+        try:
+            return _Progress(**json.loads(known.body or "{}"))
+        except TypeError:  # the answer of another kind of request
+            raise idempotency.reused() from None
 
     def skip(self, lines: Iterator[Line], *, to: int) -> None:
         """Pass by the lines that are stored; raises Conflict unless they are the same."""
@@ -165,10 +167,12 @@ class _Key:
         if self._hash.digest() != self._known:
             raise idempotency.reused()
 
-    def check_alone(self, conn: Connection) -> None:
-        """Lock the key for a batch; raises Conflict when another upload under it is at work."""
+    def take(self, conn: Connection) -> None:
+        """Take the key, or lock it; raises Conflict when another upload under it is at work."""
+        digest, now = self._hash.digest(), server_now(conn)
+        take_key(conn, tenant_id=self._tenant_id, key=self._key, request_hash=digest, now=now)
         known = lock_key(conn, tenant_id=self._tenant_id, key=self._key)
-        if known is None or known.request_hash != self._hash.digest():
+        if known is None or known.request_hash != digest:
             raise Conflict(
                 "another upload with this Idempotency-Key is at work", code="upload_in_progress"
             )

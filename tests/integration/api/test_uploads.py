@@ -133,6 +133,33 @@ def test_a_key_with_other_lines_is_refused(other, moderator, table, conn):
     assert stored(conn) == 5
 
 
+def test_a_key_of_another_kind_of_request_is_refused(moderator, table, conn):
+    key = {"Idempotency-Key": "k1"}
+    moderator.post(f"{table}/records", json={"data": {}}, headers=key)
+
+    answer = upload(moderator, table, amounts(1), headers=key)
+
+    assert problem(answer)[:2] == (409, "idempotency_key_reused")
+    assert stored(conn) == 1
+
+
+def test_a_refused_upload_does_not_use_its_key_up(moderator, table, conn):
+    key = {"Idempotency-Key": "k1"}
+    upload(moderator, table, b"nope\n1\n", media=CSV, headers=key)
+
+    assert conn.execute("SELECT count(*) FROM idempotent_answer").fetchone() == (0,)
+    assert upload(moderator, table, amounts(1), headers=key).json["created"] == 1
+
+
+def test_an_upload_without_a_record_is_kept_under_its_key_too(moderator, table):
+    key = {"Idempotency-Key": "k1"}
+    first = upload(moderator, table, b"\n\n", headers=key)
+    other = upload(moderator, table, amounts(1), headers=key)
+
+    assert first.json == {"created": 0, "refused": 0, "refused_lines": []}
+    assert problem(other)[:2] == (409, "idempotency_key_reused")
+
+
 def test_a_key_is_not_good_for_another_table(moderator, table):
     key = {"Idempotency-Key": "k1"}
     other, _ = new_table(moderator)
