@@ -13,9 +13,10 @@ from shared.domain.definitions import definition_hash
 from shared.domain.records import CustomTable
 from shared.queries.custom_tables import insert_table
 from shared.queries.definitions import store_definition
-from shared.queries.tenants import insert_tenant
+from shared.queries.notifications import notify_due
 from shared.usecases.set_triggers import set_triggers
 from shared.usecases.tick import round_of_ticks
+from shared.usecases.tokens import create_tenant
 
 COLUMNS = (
     Column(id="c1", name="title", type="text"),
@@ -33,7 +34,8 @@ _serial = itertools.count(1)
 
 def add_tenant(conn: Connection) -> UUID:
     """Make a tenant and return its id."""
-    return insert_tenant(conn, name=f"tenant {next(_serial)}", now=server_now(conn)).id
+    name, secret = f"tenant {next(_serial)}", bytes(32)
+    return create_tenant(conn, name=name, key_secret=secret, now=server_now(conn)).id
 
 
 def add_table(
@@ -103,6 +105,56 @@ def add_records(
         "now": server_now(conn),
     }
     conn.execute(_ADD_RECORDS, parameters)
+
+
+# Only the index knows that they are due: whoever waits for ``at`` finds them, no walk does before.
+_ADD_DUE_RECORDS = """
+WITH added AS (
+    INSERT INTO record (tenant_id, table_id, data, created_at, updated_at)
+    SELECT
+        %(tenant_id)s,
+        %(table_id)s,
+        jsonb_build_object('c1', 'record number ' || n, 'c2', '2020-01-01 00:00', 'c3', n),
+        %(now)s,
+        %(now)s
+    FROM generate_series(1, %(count)s) AS n
+    RETURNING tenant_id, table_id, id
+), numbered AS (
+    SELECT tenant_id, table_id, id, row_number() OVER (ORDER BY id) AS n
+    FROM added
+)
+INSERT INTO due_value (trigger_ref, record_id, tenant_id, version, fire_at)
+SELECT
+    state.id,
+    numbered.id,
+    numbered.tenant_id,
+    1,
+    %(at)s + numbered.n * make_interval(secs => %(step)s)
+FROM numbered
+JOIN trigger_state AS state ON state.table_id = numbered.table_id
+RETURNING record_id, fire_at
+"""
+
+
+def add_due_records(
+    conn: Connection, table: CustomTable, count: int, *, at: datetime, step_seconds: float = 0
+) -> dict[int, datetime]:
+    """Insert records that come due from ``at`` on, to the second, and tell when each does.
+
+    The table has one date trigger, and its walk has passed all rows.
+    """
+    parameters = {
+        "tenant_id": table.tenant_id,
+        "table_id": table.id,
+        "at": at,
+        "step": step_seconds,
+        "count": count,
+        "now": server_now(conn),
+    }
+    with conn.transaction():
+        added = conn.execute(_ADD_DUE_RECORDS, parameters).fetchall()
+        notify_due(conn)
+    return dict(added)
 
 
 def catch_up(conn: Connection) -> None:

@@ -70,6 +70,35 @@ def running_api(database: Database) -> Iterator[tuple[Child, Api]]:
         yield child, api
 
 
+@contextmanager
+def running_scanner(environment: dict[str, str]) -> Iterator[Child]:
+    """Run a scanner."""
+    with running_service([sys.executable, "-m", "services.scanner"], environment) as child:
+        yield child
+
+
+@contextmanager
+def running_worker(environment: dict[str, str]) -> Iterator[Child]:
+    """Run a worker that knows the actions that do nothing."""
+    command = [sys.executable, "-m", "benchmarks.measure.noop_worker"]
+    with running_service(command, environment) as child:
+        yield child
+
+
+@contextmanager
+def running_receiver(seconds: float) -> Iterator[int]:
+    """Run a receiver that answers after so many seconds, and return its port."""
+    command = [sys.executable, "-m", "benchmarks.measure.slow_receiver", str(seconds)]
+    read, write = os.pipe()
+    child = Child(command, environment=os.environ, output=write)
+    os.close(write)
+    try:
+        with os.fdopen(read) as output:
+            yield int(output.readline())
+    finally:
+        child.kill()
+
+
 def _is_ready(port: int) -> bool:
     try:
         answer = urllib3.request(

@@ -91,6 +91,11 @@ class Node:
         )
         self._server: Child | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """The process of the broker, which started all others of it; None while it is down."""
+        return None if self._server is None else self._server.pid
+
     def start(self) -> None:
         """Start it with what its folder holds, unless it runs, and wait until it answers."""
         if self._server is not None:
