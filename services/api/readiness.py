@@ -4,7 +4,6 @@ import psycopg
 
 from services.api.dependencies import Sessions
 from shared.db.migrate import pending
-from shared.errors import Conflict
 from shared.observability.http import Check
 
 
@@ -15,7 +14,7 @@ def readiness_check(sessions: Sessions) -> Check:
         try:
             with sessions() as conn:
                 missing = pending(conn)
-        except (psycopg.OperationalError, Conflict) as error:
+        except psycopg.OperationalError as error:
             return f"database: {error}".splitlines()[0]
         return f"migrations missing: {', '.join(missing)}" if missing else None
 
