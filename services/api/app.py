@@ -91,6 +91,8 @@ def _finish(response: Response) -> Response:
     address = _address()
     REQUEST_SECONDS.labels(**address, status=str(response.status_code)).observe(seconds)
     ids = {name: str(id) for name, id in (request.view_args or {}).items()}
+    if g.get("tenant_id") is not None:
+        ids["tenant_id"] = str(g.tenant_id)
     _log.info(
         "request_answered", status=response.status_code, seconds=round(seconds, 4), **address, **ids
     )

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
-from flask import Response, request
+from flask import Response, g, request
 from psycopg import Connection
 
 from services.api import bodies, idempotency
@@ -92,6 +92,7 @@ def _read_head(route: Route, *, parts: Parts, scope: Scope) -> _Head:
 def _identify(conn: Connection, route: Route, head: _Head, scope: Scope) -> Caller:
     tenant_id: UUID | None = head.query.get("tenant")
     caller = identify(conn, head.credentials, scope=scope, tenant_id=tenant_id)
+    g.tenant_id = caller.tenant_id  # for the log
     check_role(caller, route.roles)
     return caller
 

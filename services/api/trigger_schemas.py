@@ -7,10 +7,10 @@ without which no documented body would be valid.
 from typing import Any
 
 from shared.domain.conditions import MAX_PREDICATES, OPS
+from shared.domain.triggers import MAX_ACTIONS, MAX_NAME
 
 Json = dict[str, Any]
 
-_MAX_TRIGGER_NAME = 200
 _UUID: Json = {"type": "string", "format": "uuid"}
 _COUNT: Json = {"type": "integer", "minimum": 0}
 _SECOND: Json = {
@@ -99,7 +99,7 @@ def _trigger(*, stored: bool) -> Json:
     return _object(
         {
             "id": _TRIGGER_ID,
-            "name": {"type": "string", "maxLength": _MAX_TRIGGER_NAME},
+            "name": {"type": "string", "maxLength": MAX_NAME},
             "enabled": {"type": "boolean", "default": True},
             "on": {
                 "type": "string",
@@ -114,7 +114,7 @@ def _trigger(*, stored: bool) -> Json:
             "actions": {
                 "type": "array",
                 "minItems": 1,
-                "maxItems": 20,
+                "maxItems": MAX_ACTIONS,
                 "items": {"$ref": "#/components/schemas/Action"},
             },
         },

@@ -156,6 +156,25 @@ def test_an_idempotency_key_that_is_none_is_refused(key, moderator):
     assert problem(answer)[:2] == (400, "idempotency_key_invalid")
 
 
+@pytest.mark.parametrize(
+    "environ",
+    [
+        *({"HTTP_HOST": host} for host in ("", "[", "a:b:c", "\xff" * 300, "a\0b", "x" * 5000)),
+        *({"CONTENT_TYPE": kind} for kind in ("\0", ";", 'a/b;c="', "application/json;=")),
+        {"HTTP_IF_MATCH": "\xff", "HTTP_RANGE": "bytes=9-1", "HTTP_COOKIE": "=;\0"},
+        {"HTTP_X_FORWARDED_FOR": "x" * 5000, "HTTP_EXPECT": "x", "HTTP_UPGRADE": "h2c"},
+        {"HTTP_AUTHORIZATION": "Bearer " + "\u00e9" * 5000},
+        {"PATH_INFO": "/v1/\xff\xfe/../tokens"},
+        {"SCRIPT_NAME": "/\xff"},
+        {"QUERY_STRING": "\xff=%"},
+    ],
+)
+def test_no_header_or_address_breaks_a_request(environ, moderator):
+    for method in ("GET", "POST"):
+        answer = moderator.request(method, "/v1/tokens", environ_overrides=environ)
+        assert answer.status_code < 500
+
+
 def test_answers_are_not_cached_and_not_sniffed(moderator):
     for answer in (moderator.get("/v1/tokens"), moderator.get("/nothing")):
         assert answer.headers["Cache-Control"] == "no-store"
