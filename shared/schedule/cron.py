@@ -146,13 +146,13 @@ def _read_field(text: str, name: str, lowest: int, highest: int) -> int:
     """Return the bits of the values that the field takes."""
     bits = 0
     for item in text.split(","):
+        if not item:
+            raise ValueError(f"{name} {quoted(text)} has an empty list item")
         bits |= _read_item(item, name, lowest, highest)
     return bits
 
 
 def _read_item(item: str, name: str, lowest: int, highest: int) -> int:
-    if not item:
-        raise ValueError(f"{name} has an empty list item")
     found = _ITEM.fullmatch(item)
     if found is None:
         raise ValueError(f"{name} {quoted(item)} is not a number, '*', a range or a step of these")
