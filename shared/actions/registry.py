@@ -1,6 +1,6 @@
 """The action types, and the check of a trigger's actions at save."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from shared.actions.action import Action, CheckContext, Lookup
@@ -60,18 +60,13 @@ def _faults(raw: Mapping[str, Any], context: CheckContext) -> list[Fault]:
         message = f"invalid action type '{cut(raw['type'])}'. valid types: {', '.join(ACTIONS)}"
         return [Fault(code="action_type_unknown", pointer="/type", message=message)]
     shape = schema_faults(action.type, action.schema, raw)
-    return [
-        *shape,
-        *recordless_faults(raw, context),
-        *_template_faults(action, raw, context),
-        *([] if shape else action.check(raw, context)),
-    ]
-
-
-def _template_faults(
-    action: Action, raw: Mapping[str, Any], context: CheckContext
-) -> Iterator[Fault]:
-    if context.schedule_kind == "cron":
-        return  # there no row token is allowed, so none can name a wrong column
-    for key in action.templated:
-        yield from template_faults(raw.get(key), context.columns, child("", key))
+    refused = recordless_faults(raw, context)
+    if refused:
+        # What the trigger cannot have is not held against columns, tables and commands as well.
+        return [*shape, *refused]
+    unknown = (
+        fault
+        for key in action.templated
+        for fault in template_faults(raw.get(key), context.columns, child("", key))
+    )
+    return [*shape, *unknown, *([] if shape else action.check(raw, context))]
