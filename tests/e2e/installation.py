@@ -68,9 +68,14 @@ class Installation:
             for path in sorted(self._logs.glob("*.log"))
         )
 
-    def wait(self, condition, *, seconds=SECONDS):
+    def wait(self, condition, *, every_seconds=0.05):
         """Wait until the condition holds; what was logged tells why it does not."""
-        assert wait_until(condition, seconds=seconds), self.logs()
+        assert wait_until(condition, seconds=SECONDS, every_seconds=every_seconds), self.logs()
+
+    def status_of(self, child):
+        """Wait for the end of a process and return its exit status."""
+        self.wait(lambda: child.poll() is not None)
+        return child.poll()
 
     def answers(self):
         """Whether the API does."""

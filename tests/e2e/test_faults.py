@@ -62,8 +62,7 @@ def kill(child):
 def end(installation, child):
     """Tell a process to stop and return its exit status."""
     os.kill(child.pid, signal.SIGTERM)
-    installation.wait(lambda: child.poll() is not None)
-    return child.poll()
+    return installation.status_of(child)
 
 
 @pytest.fixture
