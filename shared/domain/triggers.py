@@ -219,12 +219,11 @@ def _unknown_keys(raw: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _id_faults(raw: Mapping[str, Any], *, stored: bool) -> Iterator[Fault]:
-    if "id" in raw:
-        trigger_id = raw["id"]
-        if not isinstance(trigger_id, str) or not _ID.fullmatch(trigger_id):
-            yield _fault("/id", "a trigger id must be 'trg_' and 12 hex digits in lower case")
-    elif stored:
+    trigger_id = raw.get("id")
+    if stored and not isinstance(trigger_id, str):
         yield _missing_id()
+    elif "id" in raw and not (isinstance(trigger_id, str) and _ID.fullmatch(trigger_id)):
+        yield _fault("/id", "a trigger id must be 'trg_' and 12 hex digits in lower case")
 
 
 def _head_faults(raw: Mapping[str, Any]) -> Iterator[Fault]:

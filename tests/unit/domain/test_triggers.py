@@ -273,6 +273,14 @@ def test_a_stored_trigger_needs_an_id_and_an_authored_one_does_not():
     assert codes(None) == ["trigger_id_missing", "stored_schedule_invalid"]
 
 
+@pytest.mark.parametrize("trigger_id", [None, 5, []])
+def test_a_stored_id_that_is_no_text_is_missing(trigger_id):
+    assert codes(a_stored_trigger(id=trigger_id)) == ["trigger_id_missing"]
+    assert [fault.code for fault in read_trigger(a_trigger(id=trigger_id), COLUMNS).faults] == [
+        "trigger_invalid"
+    ]
+
+
 def test_what_is_known_of_a_broken_trigger():
     read = read_trigger({"id": "trg_x", "schedule": {"type": "monthly"}}, COLUMNS, stored=True)
 
