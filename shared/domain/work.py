@@ -11,7 +11,7 @@ MAX_WORKER_LOSSES = 5
 
 _FIRST_DELAY_SECONDS = 5.0
 _DELAY_FACTOR = 4.0
-_MAX_RETRY_AFTER_SECONDS = 3600.0
+_MAX_RETRY_AFTER_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ def retry_delay_seconds(
 
     None: the budget is spent. ``jitter`` is a random number in [0, 1): 5, 20, 80 s grow by up to
     half of themselves, so that what failed together does not return together. ``retry_after`` is
-    the seconds that a receiver asked for; it is obeyed, from 1 s up to an hour.
+    the seconds that a receiver asked for; it is obeyed, from 1 s up to a day.
     """
     if attempts > MAX_RETRIES:
         return None
