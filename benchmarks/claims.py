@@ -35,8 +35,6 @@ def main():
             add_runs(database.conn, add_table(database.conn), 1, at=far_off(database.conn))
         add_runs(many.conn, add_table(many.conn), options.waiting, at=far_off(many.conn))
         for size in BATCHES:
-            none.settle()
-            many.settle()
             rows += compare(none, many, size)
     title = f"µs per row beside no row and beside {options.waiting:,} rows not due"
     report("claims", title, rows, options=options)
@@ -50,6 +48,9 @@ def far_off(conn):
 def compare(none, many, size):
     """Return a line for each step of the life of work, in batches of ``size``."""
     lives = [Life(none.conn, size), Life(many.conn, size)]
+    for life, database in zip(lives, (none, many), strict=True):
+        life.pass_once()
+        database.settle()
     steps = ("announce", "claim", "finish")
     sides = [
         Side(name=step, work=getattr(life, step), prepare=life.prepare[step])
@@ -83,6 +84,11 @@ class Life:
         )
         self.batches = deque()
         self.prepare = {"announce": self.insert, "claim": lambda: None, "finish": lambda: None}
+
+    def pass_once(self):
+        """Take the runs of a turn through their whole life."""
+        for step in (self.insert, self.announce, self.claim, self.finish):
+            step()
 
     def insert(self):
         """Insert the runs of a turn, due now."""

@@ -62,12 +62,11 @@ WITH circle AS (
     ORDER BY turns.turn, turns.announce_at, turns.id
     LIMIT %(limit)s
 ), due AS MATERIALIZED (
-    SELECT run.id, run.announce_at, run.worker_losses
-    FROM trigger_run AS run
-    JOIN candidates ON candidates.id = run.id
-    WHERE run.status = 'pending' AND run.announce_at <= clock_timestamp()
-    ORDER BY run.id
-    FOR UPDATE OF run SKIP LOCKED
+    SELECT id, announce_at, worker_losses
+    FROM trigger_run
+    WHERE id = ANY(ARRAY(SELECT id FROM candidates)) AND announce_at <= clock_timestamp()
+    ORDER BY id
+    FOR UPDATE SKIP LOCKED
 )
 """
 
@@ -76,8 +75,7 @@ UPDATE trigger_run AS run
 SET announcements = run.announcements + 1,
     announce_at = clock_timestamp()
         + least(interval '60 s' * 2 ^ least(run.announcements, 4), interval '10 min')
-FROM due
-WHERE run.id = due.id
+WHERE run.id = ANY(ARRAY(SELECT id FROM due))
 RETURNING run.id, run.lease_token AS token, run.urgent, run.worker_losses, run.announcements
 """
 
@@ -111,17 +109,25 @@ def announce_batch_fairly(conn: Connection, *, limit: int, after: UUID) -> list[
 _UNANNOUNCE = """
 WITH unsent AS MATERIALIZED (
     SELECT run.id
-    FROM unnest(%(ids)b::bigint[], %(tokens)b::uuid[]) AS reference (id, token)
-    JOIN trigger_run AS run ON run.id = reference.id
-    WHERE run.status = 'pending' AND run.lease_token = reference.token AND run.announcements > 0
-    ORDER BY run.id
-    FOR UPDATE OF run
+    FROM (
+        SELECT id, token
+        FROM unnest(%(ids)b::bigint[], %(tokens)b::uuid[]) AS named (id, token)
+        ORDER BY id
+    ) AS reference
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM trigger_run
+        WHERE id = reference.id
+            AND lease_token = reference.token
+            AND announce_at IS NOT NULL
+            AND announcements > 0
+        FOR UPDATE
+    ) AS run
 )
-UPDATE trigger_run AS run
-SET announcements = run.announcements - 1, announce_at = clock_timestamp()
-FROM unsent
-WHERE run.id = unsent.id
-RETURNING run.id
+UPDATE trigger_run
+SET announcements = announcements - 1, announce_at = clock_timestamp()
+WHERE id = ANY(ARRAY(SELECT id FROM unsent))
+RETURNING id
 """
 
 

@@ -14,12 +14,14 @@ _OFFERED = """
 WITH due AS MATERIALIZED (
     SELECT run.id
     FROM unnest(%(ids)b::bigint[], %(tokens)b::uuid[]) AS reference (id, token)
-    JOIN trigger_run AS run ON run.id = reference.id
-    WHERE run.status = 'pending'
-        AND run.lease_token = reference.token
-        AND run.next_attempt_at <= clock_timestamp()
-    ORDER BY run.id
-    FOR UPDATE OF run SKIP LOCKED
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM trigger_run
+        WHERE id = reference.id
+            AND lease_token = reference.token
+            AND next_attempt_at <= clock_timestamp()
+        FOR UPDATE SKIP LOCKED
+    ) AS run
 )
 """
 
@@ -82,13 +84,11 @@ RETURNING
 """
 
 _OF_DUE = """
-FROM due
-WHERE run.id = due.id
+WHERE run.id = ANY(ARRAY(SELECT id FROM due))
 """
 
 _OF_TAKEN = """
-FROM taken
-WHERE run.id = taken.id
+WHERE run.id = ANY(ARRAY(SELECT id FROM taken))
 """
 
 _CLAIM_OFFERED = _OFFERED + _CLAIM + _OF_DUE + _CLAIMED

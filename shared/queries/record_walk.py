@@ -1,12 +1,90 @@
-"""What the evaluator sees of records: one date cell, the cells its ``when`` names, and no more."""
+"""What the evaluator sees of records: their order, one date cell, and the cells ``when`` names."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
-from psycopg.rows import args_row
+from psycopg.rows import class_row
+
+from shared.queries.arrays import prepare
+
+Cursor = tuple[datetime, int]
+"""A place in the order of the walk: the ``created_at`` and id of a record, there or not."""
+
+_BEGINNING = (datetime.min.replace(tzinfo=UTC), 0)
+_END = (datetime.max.replace(tzinfo=UTC), 2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """The next records of a walk: how many, where the last one stands, which want a look."""
+
+    count: int
+    last: Cursor | None
+    record_ids: list[int]
+
+
+# A cell costs several times its row's key, and to read it here many times what asking it does
+# there. COLLATE "C" compares by code point, as the bound is meant.
+_STRETCH = """
+WITH stretch AS MATERIALIZED (
+    SELECT
+        record.id,
+        record.created_at,
+        %(before)s::text IS NULL
+            OR (record.data ->> %(column_id)s) COLLATE "C" < %(before)s AS wants_a_look
+    FROM record
+    WHERE record.table_id = %(table_id)s
+        AND record.deleted_at IS NULL
+        AND (record.created_at, record.id) > (%(after_created_at)s, %(after_id)s)
+        AND (record.created_at, record.id) <= (%(up_to_created_at)s, %(up_to_id)s)
+    ORDER BY record.created_at, record.id
+    LIMIT %(limit)s
+)
+SELECT
+    count(*),
+    max(created_at),
+    max(id) FILTER (WHERE created_at = (SELECT max(created_at) FROM stretch)),
+    coalesce(array_agg(id) FILTER (WHERE wants_a_look), '{}')
+FROM stretch
+"""
+
+
+def walk_stretch(
+    conn: Connection,
+    *,
+    table_id: UUID,
+    column_id: str,
+    before: str | None,
+    after: Cursor | None,
+    up_to: Cursor | None,
+    limit: int,
+) -> Stretch:
+    """Return the first ``limit`` live records by (created_at, id) behind ``after``, to ``up_to``.
+
+    None is the beginning, or the end, of the table. All records want a look, or those alone whose
+    cell, as text, is less than ``before``. Nothing that a record holds can make it fail.
+    """
+    after_created_at, after_id = after or _BEGINNING
+    up_to_created_at, up_to_id = up_to or _END
+    parameters = {
+        "table_id": table_id,
+        "column_id": column_id,
+        "before": before,
+        "after_created_at": after_created_at,
+        "after_id": after_id,
+        "up_to_created_at": up_to_created_at,
+        "up_to_id": up_to_id,
+        "limit": limit,
+    }
+    row = conn.execute(_STRETCH, parameters).fetchone()
+    assert row is not None
+    count, created_at, record_id, record_ids = row
+    last = None if count == 0 else (created_at, record_id)
+    return Stretch(count=count, last=last, record_ids=record_ids)
 
 
 class WalkRow(NamedTuple):
@@ -19,129 +97,6 @@ class WalkRow(NamedTuple):
 
     record_id: int
     version: int
-    created_at: datetime
     cell: str | None
-    data: dict[str, Any]
     look_at: datetime | None
-
-
-class WalkKey(NamedTuple):
-    """Where a live record stands in the order of the walk."""
-
-    record_id: int
-    created_at: datetime
-
-
-_BEGINNING = (datetime.min.replace(tzinfo=UTC), 0)
-
-# A whole row costs several times what one cell does.
-_PAGE = """
-SELECT
-    record.id,
-    record.version,
-    record.created_at,
-    record.data ->> %(column_id)s,
-    CASE
-        WHEN cardinality(%(when_ids)b::text[]) = 0 THEN '{}'
-        ELSE (
-            SELECT jsonb_object_agg(named.id, record.data -> named.id)
-            FROM unnest(%(when_ids)b::text[]) AS named (id)
-        )
-    END,
-    due_value.fire_at
-FROM record
-LEFT JOIN due_value
-    ON due_value.trigger_ref = %(trigger_ref)s AND due_value.record_id = record.id
-"""
-
-_BEHIND_CURSOR = """
-WHERE record.table_id = %(table_id)s
-    AND record.deleted_at IS NULL
-    AND (record.created_at, record.id) > (%(created_at)s, %(record_id)s)
-ORDER BY record.created_at, record.id
-LIMIT %(limit)s
-"""
-
-_WALK_PAGE = _PAGE + _BEHIND_CURSOR
-
-
-def walk_page(
-    conn: Connection,
-    *,
-    table_id: UUID,
-    trigger_ref: int,
-    column_id: str,
-    when_ids: Sequence[str],
-    cursor: tuple[datetime, int] | None,
-    limit: int,
-) -> list[WalkRow]:
-    """Return up to ``limit`` live records by (created_at, id), behind the cursor (None: the first).
-
-    Fewer than ``limit`` mean the end of the table.
-    """
-    created_at, record_id = cursor or _BEGINNING
-    parameters = {
-        "table_id": table_id,
-        "trigger_ref": trigger_ref,
-        "column_id": column_id,
-        "when_ids": list(when_ids),
-        "created_at": created_at,
-        "record_id": record_id,
-        "limit": limit,
-    }
-    with conn.cursor(row_factory=args_row(WalkRow)) as rows:
-        return rows.execute(_WALK_PAGE, parameters).fetchall()
-
-
-_KEYS = """
-SELECT record.id, record.created_at
-FROM record
-"""
-
-_WALK_KEYS = _KEYS + _BEHIND_CURSOR
-
-
-def walk_keys(
-    conn: Connection, *, table_id: UUID, cursor: tuple[datetime, int] | None, limit: int
-) -> list[WalkKey]:
-    """Return the keys of what ``walk_page`` would return, whatever the rows hold."""
-    created_at, record_id = cursor or _BEGINNING
-    parameters = {
-        "table_id": table_id,
-        "created_at": created_at,
-        "record_id": record_id,
-        "limit": limit,
-    }
-    with conn.cursor(row_factory=args_row(WalkKey)) as rows:
-        return rows.execute(_WALK_KEYS, parameters).fetchall()
-
-
-_BY_ID = """
-WHERE record.id = ANY(%(record_ids)b::bigint[])
-    AND record.table_id = %(table_id)s
-    AND record.deleted_at IS NULL
-ORDER BY record.id
-"""
-
-_WALK_ROWS = _PAGE + _BY_ID
-
-
-def walk_rows(
-    conn: Connection,
-    *,
-    table_id: UUID,
-    trigger_ref: int,
-    column_id: str,
-    when_ids: Sequence[str],
-    record_ids: Sequence[int],
-) -> list[WalkRow]:
-    """Return those of these records of the table that are live, by id."""
-    parameters = {
-        "table_id": table_id,
-        "trigger_ref": trigger_ref,
-        "column_id": column_id,
-        "when_ids": list(when_ids),
-        "record_ids": list(record_ids),
-    }
-    with conn.cursor(row_factory=args_row(WalkRow)) as rows:
-        return rows.execute(_WALK_ROWS, parameters).fetchall()
+    data: Mapping[str, Any] = {}  # noqa: RUF012

@@ -15,6 +15,7 @@ from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from shared.domain.work import MAX_WORKER_LOSSES
+from shared.queries.arrays import prepare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +50,7 @@ WITH held AS MATERIALIZED (
 UPDATE trigger_run AS run
 SET leased_until = clock_timestamp() + make_interval(secs => %(lease_seconds)s),
     updated_at = clock_timestamp()
-FROM held
-WHERE run.id = held.id
+WHERE run.id = ANY(ARRAY(SELECT id FROM held))
 RETURNING run.id
 """
 
@@ -68,18 +68,24 @@ def renew(
 
 
 _MARK_INTENTS = """
-WITH held AS MATERIALIZED (
-    SELECT run.id, intent.position
-    FROM unnest(%(ids)b::bigint[], %(positions)b::smallint[]) AS intent (id, position)
-    JOIN trigger_run AS run ON run.id = intent.id
-    WHERE run.status = 'running' AND run.lease_token = %(lease_token)s
-    ORDER BY run.id
-    FOR UPDATE OF run
+WITH intent AS MATERIALIZED (
+    SELECT id, position
+    FROM unnest(%(ids)b::bigint[], %(positions)b::smallint[]) AS named (id, position)
+    ORDER BY id
+), held AS MATERIALIZED (
+    SELECT run.id
+    FROM intent
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM trigger_run
+        WHERE id = intent.id AND lease_token = %(lease_token)s AND leased_until IS NOT NULL
+        FOR UPDATE
+    ) AS run
 )
 UPDATE trigger_run AS run
-SET open_action = held.position, updated_at = clock_timestamp()
-FROM held
-WHERE run.id = held.id
+SET open_action = intent.position, updated_at = clock_timestamp()
+FROM intent
+WHERE run.id = ANY(ARRAY(SELECT id FROM held)) AND intent.id = run.id
 RETURNING run.id
 """
 
@@ -96,7 +102,8 @@ def mark_intents(
         "ids": [run_id for run_id, _ in intents],
         "positions": [position for _, position in intents],
     }
-    return [id for (id,) in conn.execute(_MARK_INTENTS, parameters)]
+    moved = conn.execute(_MARK_INTENTS, parameters, prepare=prepare(intents))
+    return [id for (id,) in moved]
 
 
 _SAVE_RECEIPTS = """
@@ -116,25 +123,32 @@ def save_receipts(
 
 # Only an ok that comes late has grace: its run was swept, and nobody has claimed it since.
 _FINISH = """
-WITH held AS MATERIALIZED (
-    SELECT run.id, finish.receipts, finish.status, finish.error
+WITH finish AS MATERIALIZED (
+    SELECT id, token, receipts, status, error
     FROM unnest(
         %(ids)b::bigint[],
         %(tokens)b::uuid[],
         %(receipts)b::jsonb[],
         %(statuses)b::text[],
         %(errors)b::text[]
-    ) AS finish (id, token, receipts, status, error)
-    JOIN trigger_run AS run ON run.id = finish.id
-    WHERE run.lease_token = finish.token
-        AND (run.status = 'running' OR (run.status = 'pending' AND finish.status = 'done'))
-    ORDER BY run.id
-    FOR UPDATE OF run
+    ) AS named (id, token, receipts, status, error)
+    ORDER BY id
+), held AS MATERIALIZED (
+    SELECT run.id
+    FROM finish
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM trigger_run
+        WHERE id = finish.id
+            AND lease_token = finish.token
+            AND (leased_until IS NOT NULL OR (announce_at IS NOT NULL AND finish.status = 'done'))
+        FOR UPDATE
+    ) AS run
 )
 UPDATE trigger_run AS run
-SET status = held.status,
-    action_results = held.receipts,
-    error = held.error,
+SET status = finish.status,
+    action_results = finish.receipts,
+    error = finish.error,
     open_action = NULL,
     worker_id = NULL,
     leased_until = NULL,
@@ -142,8 +156,8 @@ SET status = held.status,
     announce_at = NULL,
     finished_at = clock_timestamp(),
     updated_at = clock_timestamp()
-FROM held
-WHERE run.id = held.id
+FROM finish
+WHERE run.id = ANY(ARRAY(SELECT id FROM held)) AND finish.id = run.id
 RETURNING run.id
 """
 
@@ -161,7 +175,8 @@ def finish(conn: Connection, finishes: Sequence[Finish]) -> list[int]:
         "statuses": [finish.status for finish in finishes],
         "errors": [finish.error for finish in finishes],
     }
-    return [id for (id,) in conn.execute(_FINISH, parameters)]
+    moved = conn.execute(_FINISH, parameters, prepare=prepare(finishes))
+    return [id for (id,) in moved]
 
 
 _POSTPONE = """
@@ -199,23 +214,31 @@ def postpone(
 
 _HAND_BACK = """
 WITH held AS MATERIALIZED (
-    SELECT run.id, clock_timestamp() AS at
-    FROM unnest(%(ids)b::bigint[], %(tokens)b::uuid[]) AS lease (id, token)
-    JOIN trigger_run AS run ON run.id = lease.id
-    WHERE run.status = 'running' AND run.lease_token = lease.token
-    ORDER BY run.id
-    FOR UPDATE OF run
+    SELECT run.id
+    FROM (
+        SELECT id, token
+        FROM unnest(%(ids)b::bigint[], %(tokens)b::uuid[]) AS named (id, token)
+        ORDER BY id
+    ) AS lease
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM trigger_run
+        WHERE id = lease.id AND lease_token = lease.token AND leased_until IS NOT NULL
+        FOR UPDATE
+    ) AS run
+), now AS MATERIALIZED (
+    SELECT clock_timestamp() AS at
 )
 UPDATE trigger_run AS run
 SET status = 'pending',
     attempts = greatest(run.attempts - 1, 0),
     worker_id = NULL,
     leased_until = NULL,
-    next_attempt_at = held.at,
-    announce_at = held.at,
-    updated_at = clock_timestamp()
-FROM held
-WHERE run.id = held.id
+    next_attempt_at = now.at,
+    announce_at = now.at,
+    updated_at = now.at
+FROM now
+WHERE run.id = ANY(ARRAY(SELECT id FROM held))
 RETURNING run.id
 """
 

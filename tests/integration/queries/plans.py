@@ -29,14 +29,18 @@ def _text(lines):
     return "\n".join(line for (line,) in lines)
 
 
-def fill_runs(conn, *, tenants=50, runs=20_000):
-    """Insert runs of many tenants, most of them done, some due, held or failed; return a table."""
+def fill_runs(conn, *, tenants=50, runs=20_000, analyse=True):
+    """Insert runs of many tenants, most of them done, some due, held or failed; return a table.
+
+    Without ``analyse`` the planner still believes what the table was before.
+    """
     for _ in range(tenants):
         table = insert_table(conn)
         hash = insert_definition(conn, table.tenant_id)
         parameters = {"tenant": table.tenant_id, "table": table.id, "hash": hash}
         conn.execute(_RUNS, parameters | {"count": runs // tenants})
-    conn.execute("ANALYZE")
+    if analyse:
+        conn.execute("ANALYZE")
     return table
 
 

@@ -1,3 +1,4 @@
+import re
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -15,9 +16,10 @@ from shared.queries import (
     work,
 )
 from shared.queries.trigger_runs import RunFilter
-from tests.builders_db import LONG_AGO, NOW
+from tests.builders_db import FAR_OFF, LONG_AGO, NOW, insert_run
 from tests.integration.queries.plans import fill_records, fill_runs, plans_of
 
+_INDEX = re.compile(r"(?:using|Index Scan on) (\w+)")
 TOKEN = UUID(int=1)
 HALF_DUE = datetime(2072, 1, 1, tzinfo=UTC)
 LEASE = {"worker_id": 1, "lease_token": TOKEN, "lease_seconds": 300.0}
@@ -73,6 +75,23 @@ def _assert_uses(plans, index, *, relation):
 def test_statements_on_runs_use_their_index(conn, runs_table):
     for statement, parameters, index in RUN_STATEMENTS.values():
         _assert_uses(plans_of(conn, statement, parameters), index, relation="trigger_run")
+
+
+def test_runs_named_by_key_are_found_by_it_under_statistics_of_an_empty_table(conn):
+    insert_run(conn, announce_at=FAR_OFF, next_attempt_at=FAR_OFF)
+    conn.execute("ANALYZE")
+    fill_runs(conn, tenants=1, runs=5000, analyse=False)
+
+    for statement, parameters in (
+        (claims._CLAIM_OFFERED, LEASE | IDS),
+        (announcements._UNANNOUNCE, IDS),
+        (work._MARK_INTENTS, LEASE | IDS | {"positions": [0] * 20}),
+        (work._FINISH, IDS | FINISH),
+        (work._HAND_BACK, IDS),
+    ):
+        for plan in plans_of(conn, statement, parameters):
+            assert set(_INDEX.findall(plan)) == {"trigger_run_pkey"}, plan
+            assert "Seq Scan on trigger_run" not in plan, plan
 
 
 @pytest.mark.parametrize(
