@@ -15,7 +15,9 @@ from shared.errors import Fault, InvalidInput
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 _DIGITS = re.compile(r"[0-9]{1,19}", re.ASCII)
 _INSTANT = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?Z", re.ASCII
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
+    r"(?:Z|[+-][0-9]{2}:[0-9]{2})?",
+    re.ASCII,
 )
 
 MAX_ID = 2**63 - 1
@@ -144,7 +146,10 @@ class Json(fields.Raw):
 
 
 class Instant(fields.DateTime):
-    """An instant: RFC 3339 in UTC with a ``Z``, to the microsecond."""
+    """An instant to the microsecond: RFC 3339, told in UTC with a ``Z``.
+
+    Read with any offset; without one, as preview tells instants, it is UTC.
+    """
 
     default_error_messages = _IS_INSTANT
 
@@ -162,8 +167,9 @@ class Instant(fields.DateTime):
         if not isinstance(value, str) or not _INSTANT.fullmatch(value):
             raise self.make_error("invalid")
         try:
-            return datetime.fromisoformat(value)
-        except ValueError as error:
+            read = datetime.fromisoformat(value)
+            return read.replace(tzinfo=read.tzinfo or UTC).astimezone(UTC)
+        except (ValueError, OverflowError) as error:
             raise self.make_error("invalid") from error
 
 
