@@ -24,7 +24,7 @@ _KINDS: tuple[RunKind, ...] = get_args(RunKind)
 
 
 class RunSchema(StrictSchema):
-    """A run. ``row`` is the row as it was judged, by column name; null for a run without a row."""
+    """A run. ``snapshot`` is the row as it was judged, by column name; empty without a row."""
 
     id = fields.Integer(required=True)
     table_id = fields.Uuid(required=True)
@@ -39,7 +39,7 @@ class RunSchema(StrictSchema):
     starts = fields.Integer(required=True)
     worker_losses = fields.Integer(required=True)
     next_attempt_at = fields.Instant(required=True, allow_none=True)
-    row = fields.Members(required=True, allow_none=True)
+    snapshot = fields.Members(required=True)
     action_results = fields.Items(
         fields.Members(),
         required=True,
@@ -171,7 +171,7 @@ def _document(run: Run, columns: tuple[Column, ...]) -> dict[str, Any]:
         "starts": run.starts,
         "worker_losses": run.worker_losses,
         "next_attempt_at": run.next_attempt_at,
-        "row": None if run.snapshot is None else cells_by_name(run.snapshot, columns),
+        "snapshot": {} if run.snapshot is None else cells_by_name(run.snapshot, columns),
         "action_results": run.action_results,
         "error": run.error,
         "created_at": run.created_at,

@@ -76,9 +76,9 @@ def show(run: int, table: str | None, api_url: str, as_json: bool) -> None:
     if as_json:
         say_json(found)
         return
-    shown = {key: value for key, value in found.items() if key not in ("table_id", "row")}
+    shown = {key: value for key, value in found.items() if key not in ("table_id", "snapshot")}
     receipts = shown.pop("action_results")
-    say_members({**shown, "table": owner["name"], "row": found["row"]})
+    say_members({**shown, "table": owner["name"], "snapshot": found["snapshot"]})
     click.echo()
     say_table(
         [_receipt_row(receipt) for receipt in receipts],

@@ -25,7 +25,7 @@ def test_a_tick_creates_the_runs_that_are_due_and_tells_its_counts(admin, modera
     }
     assert second.json["runs_created"] == 0
     (run,) = moderator.get(f"{table}/trigger-runs").json["items"]
-    assert (run["kind"], run["record_id"], run["row"]) == ("interval", None, None)
+    assert (run["kind"], run["record_id"], run["snapshot"]) == ("interval", None, {})
     assert len(run["window_key"]) == len("20260827T0502")
 
 

@@ -39,7 +39,7 @@ def hold(conn, run, *, seconds_ago=0):
 def test_runs_are_listed_the_newest_first_with_cells_by_name(author, authored):
     runs = fire(author, authored, 3)
 
-    assert [run["row"]["amount"] for run in runs] == [2, 1, 0]
+    assert [run["snapshot"]["amount"] for run in runs] == [2, 1, 0]
     assert {run["kind"] for run in runs} == {"record_created"}
     assert runs[0]["identity"] == "record_created:1"
     assert runs[0]["window_key"] is None
@@ -47,12 +47,12 @@ def test_runs_are_listed_the_newest_first_with_cells_by_name(author, authored):
     assert author.get(f"{authored}/trigger-runs/{runs[0]['id']}").json == runs[0]
 
 
-def test_the_row_of_a_run_has_the_column_names_of_its_time(author, authored):
+def test_the_snapshot_of_a_run_has_the_column_names_of_its_time(author, authored):
     run = fire(author, authored, 1)[0]
     columns = author.get(authored).json["columns"]
     author.patch(authored, json={"columns": [{**columns[0], "name": "other"}]})
 
-    assert author.get(f"{authored}/trigger-runs/{run['id']}").json["row"] == run["row"]
+    assert author.get(f"{authored}/trigger-runs/{run['id']}").json["snapshot"] == run["snapshot"]
 
 
 def test_runs_are_listed_in_pages(author, authored):
