@@ -172,7 +172,9 @@ def _insert_runs(
     conn: Connection, table: CustomTable, trigger: Trigger, write: _Write, ids: Sequence[int]
 ) -> None:
     if write.depth > MAX_DEPTH:
-        message = f"more than {MAX_DEPTH} triggers set off each other; the chain is cut here"
+        message = (
+            f"a chain of triggers is cut at depth {MAX_DEPTH}: this write would set off one more"
+        )
         raise ChainTooDeep(message)
     assert trigger.id is not None
     assert write.event is not None

@@ -146,7 +146,7 @@ def test_a_chain_of_triggers_is_cut(workspace):
 
     detail = detail_of(config, workspace.context(depth=MAX_DEPTH))
 
-    assert detail == "more than 8 triggers set off each other; the chain is cut here"
+    assert detail == "a chain of triggers is cut at depth 8: this write would set off one more"
     assert runs_in(workspace.conn) == []
 
 
