@@ -1,80 +1,53 @@
-"""Group commit: intents, receipts and ends of many runs in one transaction, by size or age.
+"""Group commit: the steps of many runs in one transaction, by size or age.
 
-One commit for each run would cost more than the run. Every statement names the lease, so that a
-group may be sent again after a lost answer, and whoever lost its lease changes nothing.
+One commit for each run would cost more than the run.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Literal
-from uuid import UUID
 
 import psycopg
 import structlog
 from psycopg import Connection
 
-from shared.domain.runs import ClaimedRun
+from services.worker.steps import Finish, HandBack, Postpone, Step, ids_of, write_steps
 from shared.lifecycle import Stop, backoff_seconds
-from shared.queries import work
+from shared.observability import metrics
 
 _log = structlog.get_logger()
 _GROUP = 256
 _AGE_SECONDS = 0.003
-
-Receipts = list[dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
-    """The external action at ``position`` is about to be sent."""
-
-    run: ClaimedRun
-    position: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Save:
-    """The receipts so far; the run goes on."""
-
-    run: ClaimedRun
-    receipts: Receipts
+_PAUSE_LIMIT_SECONDS = 5.0
+_GIVING_UP_SECONDS = 1.0
+# What PostgreSQL or its driver has against a value. All else is the database's own trouble.
+_FAULTS_OF_A_STEP = (
+    psycopg.DataError,
+    psycopg.IntegrityError,
+    psycopg.ProgrammingError,
+    psycopg.NotSupportedError,
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
-    """The run ends; ``error`` is None exactly when it is done."""
-
-    run: ClaimedRun
-    receipts: Receipts
-    status: Literal["done", "failed"]
-    error: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Postpone:
-    """The run waits ``delay_seconds`` in the database and then goes on."""
-
-    run: ClaimedRun
-    receipts: Receipts
-    delay_seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HandBack:
-    """The run did not begin, or stands between two actions: somebody else may have it."""
-
-    run: ClaimedRun
-
-
-Step = Intent | Save | Finish | Postpone | HandBack
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Entry:
+    """``tried``: it was sent before, and nobody knows what came of it."""
+
     step: Step
     written: "Future[bool]" = field(default_factory=Future)
+    tried: bool = False
+
+    def answer(self, *, is_held: bool) -> None:
+        """Say what came of the step; also in the log, where nobody waits for the answer."""
+        match self.step:
+            case Finish() | Postpone() if is_held:
+                status = self.step.status if isinstance(self.step, Finish) else "postponed"
+                metrics.RUN_OUTCOMES.labels(status).inc()
+            case Finish() | Postpone() | HandBack() if not (is_held or self.tried):
+                metrics.LEASES_LOST.inc()
+                _log.warning("run_fenced_out", **ids_of(self.step.run))
+        self.written.set_result(is_held)
 
 
 class Committer:
@@ -86,6 +59,7 @@ class Committer:
         self._ready = threading.Condition()
         self._entries: list[_Entry] = []
         self._closing = False
+        self._ended = False
         self._give_up = Stop()
         self._thread = threading.Thread(target=self._run, name="committer", daemon=True)
 
@@ -93,12 +67,23 @@ class Committer:
         """Begin."""
         self._thread.start()
 
+    @property
+    def runs(self) -> bool:
+        """Whether steps are being written."""
+        return self._thread.is_alive()
+
     def submit(self, step: Step) -> "Future[bool]":
-        """Put a step into the next group; the future says whether the lease still held."""
+        """Put a step into the next group; the future says whether the lease still held.
+
+        After the end nothing is written any more, and the answer is no.
+        """
         entry = _Entry(step)
         with self._ready:
-            self._entries.append(entry)
-            self._ready.notify()
+            if self._ended:
+                entry.written.set_result(False)
+            else:
+                self._entries.append(entry)
+                self._ready.notify()
         return entry.written
 
     def close(self, *, seconds: float) -> None:
@@ -111,11 +96,18 @@ class Committer:
             self._ready.notify()
         self._thread.join(seconds)
         self._give_up.request()
-        self._thread.join()
+        self._thread.join(_GIVING_UP_SECONDS)
 
     def _run(self) -> None:
+        failures = 0
         while group := self._next_group():
-            self._write_until_written(group)
+            left = self._write(group)
+            with self._ready:
+                self._entries += left
+            # One that alone cannot be written, say for a lock on its row, holds up no other.
+            failures = failures + 1 if len(left) == len(group) else 0
+            if failures:
+                self._give_up.wait(backoff_seconds(failures, limit=_PAUSE_LIMIT_SECONDS))
         if self._conn:
             self._conn.close()
 
@@ -129,47 +121,54 @@ class Committer:
                 )
             size = _first_repeat(self._entries[:_GROUP])
             group, self._entries = self._entries[:size], self._entries[size:]
+            self._ended = not group
             return group
 
-    def _write_until_written(self, group: list[_Entry]) -> None:
-        failures = 0
-        while not self._give_up.requested:
-            try:
-                self._write(group)
-            except psycopg.OperationalError as error:
-                failures += 1
-                _log.warning("commit_failed", reason=str(error), steps=len(group))
-                self._drop_connection()
-                self._give_up.wait(backoff_seconds(failures, limit=5.0))
-            except Exception as error:
-                self._set_aside(group, error)
-                return
-            else:
-                return
-        for entry in group:
-            entry.written.set_result(False)
+    def _write(self, group: list[_Entry]) -> list[_Entry]:
+        """Write a group, together or else one by one; return what is to be written later."""
+        if self._give_up.requested:
+            _refuse(group)
+            return []
+        try:
+            self._write_together(group)
+        except Exception as error:
+            return self._write_apart(group, error)
+        return []
 
-    def _set_aside(self, group: list[_Entry], error: Exception) -> None:
-        """One step that cannot be written must not take its group with it."""
-        if len(group) > 1:
-            for entry in group:
-                self._write_until_written([entry])
-            return
-        _log.error("step_refused", run_id=group[0].step.run.id, exc_info=error)
-        group[0].written.set_result(False)
+    def _write_apart(self, group: list[_Entry], error: Exception) -> list[_Entry]:
+        is_lost = self._conn is None or self._conn.closed
+        is_fault = not is_lost and _is_of_a_step(error)
+        if not is_fault:
+            _log.warning("commit_failed", reason=str(error), steps=len(group))
+        if is_lost or (len(group) == 1 and not is_fault):
+            return group
+        if len(group) == 1:
+            _log.error("step_refused", **ids_of(group[0].step.run), exc_info=error)
+            _refuse(group)
+            return []
+        return [left for entry in group for left in self._write([entry])]
 
-    def _write(self, group: list[_Entry]) -> None:
+    def _write_together(self, group: list[_Entry]) -> None:
         if self._conn is None or self._conn.closed:
             self._conn = self._connect()
-        with self._conn.transaction():
-            held = write_steps(self._conn, [entry.step for entry in group])
+        try:
+            with self._conn.transaction():
+                held = write_steps(self._conn, [entry.step for entry in group])
+        except psycopg.Error:
+            for entry in group:
+                entry.tried = entry.tried or self._conn.closed
+            raise
         for entry in group:
-            entry.written.set_result(entry.step.run.id in held)
+            entry.answer(is_held=entry.step.run.id in held)
 
-    def _drop_connection(self) -> None:
-        if self._conn:
-            self._conn.close()
-            self._conn = None
+
+def _is_of_a_step(error: Exception) -> bool:
+    return isinstance(error, _FAULTS_OF_A_STEP) or not isinstance(error, psycopg.Error)
+
+
+def _refuse(group: list[_Entry]) -> None:
+    for entry in group:
+        entry.written.set_result(False)
 
 
 def _first_repeat(entries: list[_Entry]) -> int:
@@ -183,54 +182,3 @@ def _first_repeat(entries: list[_Entry]) -> int:
             return position
         seen.add(entry.step.run.id)
     return len(entries)
-
-
-def write_steps(conn: Connection, steps: list[Step]) -> set[int]:
-    """Write the steps, one a run at most; return the ids of the runs whose lease still held."""
-    held: set[int] = set()
-    # In id order, so that two groups never wait for each other in a circle.
-    steps = sorted(steps, key=lambda step: step.run.id)
-    for step in steps:
-        if isinstance(step, Save | Postpone):
-            held |= _write_one(conn, step)
-    for token, intents in _by_token(step for step in steps if isinstance(step, Intent)).items():
-        held.update(work.mark_intents(conn, lease_token=token, intents=intents))
-    if finishes := [_finish_of(step) for step in steps if isinstance(step, Finish)]:
-        held.update(work.finish(conn, finishes))
-    if back := [step.run for step in steps if isinstance(step, HandBack)]:
-        held.update(work.hand_back(conn, [(run.id, run.lease_token) for run in back]))
-    return held
-
-
-def _by_token(intents: Iterable[Intent]) -> dict[UUID, list[tuple[int, int]]]:
-    groups: dict[UUID, list[tuple[int, int]]] = {}
-    for intent in intents:
-        groups.setdefault(intent.run.lease_token, []).append((intent.run.id, intent.position))
-    return groups
-
-
-def _finish_of(step: Finish) -> work.Finish:
-    return work.Finish(
-        run_id=step.run.id,
-        lease_token=step.run.lease_token,
-        receipts=step.receipts,
-        status=step.status,
-        error=step.error,
-    )
-
-
-def _write_one(conn: Connection, step: Save | Postpone) -> set[int]:
-    run = step.run
-    if isinstance(step, Save):
-        written = work.save_receipts(
-            conn, run_id=run.id, lease_token=run.lease_token, receipts=step.receipts
-        )
-    else:
-        written = work.postpone(
-            conn,
-            run_id=run.id,
-            lease_token=run.lease_token,
-            receipts=step.receipts,
-            delay_seconds=step.delay_seconds,
-        )
-    return {run.id} if written else set()

@@ -6,15 +6,12 @@ from datetime import datetime
 from typing import Any
 
 from psycopg import OperationalError
-from psycopg_pool import PoolTimeout
 
-from services.worker.committer import Finish, Save
 from services.worker.definitions import Definition
+from services.worker.steps import Finish, Receipts, Save
 from shared.actions.failures import ActionFailed
 from shared.domain.runs import ClaimedRun, is_settled, receipt, run_error
 from shared.errors import Unavailable
-
-Receipts = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +78,7 @@ class Execution:
     def _next(self, receipts: Receipts) -> Save | Finish:
         start = self.position + 1
         if next_position(self.definition, receipts, self.run.attempts, start=start) is not None:
-            return Save(run=self.run, receipts=receipts)
+            return Save(run=self.run, receipts=receipts, is_ok=True)
         return finish(self.run, receipts, error=first_error(receipts))
 
     def _with(
@@ -120,7 +117,7 @@ def first_error(receipts: Receipts) -> str | None:
     return None
 
 
-def finish(run: ClaimedRun, receipts: Receipts, *, error: str | None) -> Finish:
+def finish(run: ClaimedRun, receipts: Receipts | None, *, error: str | None) -> Finish:
     """Return the end of a run: done without an error, else failed with it."""
     return Finish(
         run=run, receipts=receipts, status="done" if error is None else "failed", error=error
@@ -138,7 +135,7 @@ def failure_of(error: Exception) -> Failure:
                 unknown=error.unknown,
                 result=error.result,
             )
-        case OperationalError() | PoolTimeout() | Unavailable():
+        case OperationalError() | Unavailable():
             # Connection, lock limit, deadlock, serialization: the database's passing troubles.
             return Failure(detail=str(error), transient=True)
     return Failure(detail=str(error) or type(error).__name__, transient=False)

@@ -1,6 +1,7 @@
 """What this worker holds: each run with the end of its lease, on this process's monotonic clock."""
 
 import threading
+from collections.abc import Mapping
 from uuid import UUID
 
 from shared.domain.runs import ClaimedRun
@@ -52,17 +53,21 @@ class Holdings:
         with self._lock:
             return list(self._held.values())
 
-    def renewed(self, asked: list[Held], *, ids: set[int], until: float) -> list[Held]:
-        """Extend the leases of ``ids`` and fence the others that were asked for; return those.
+    def renewed(
+        self, asked: list[Held], *, leases: Mapping[tuple[int, UUID], bool], until: float
+    ) -> list[Held]:
+        """Extend what was renewed of what was asked for, and fence what is held no longer.
 
-        One that was let go while the renewal was under way is neither.
+        ``leases`` are those still held, by run and token, and whether they were renewed. Return
+        what was fenced. One that was let go while the renewal was under way is neither.
         """
         fenced = []
         with self._lock:
             for held in asked:
-                if held.run.id in ids:
+                key = held.run.id, held.run.lease_token
+                if leases.get(key):
                     held.until = until
-                elif (held.run.id, held.run.lease_token) in self._held:
+                elif key not in leases and key in self._held:
                     held.fenced = True
                     fenced.append(held)
         return fenced

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Self
 
 import psycopg
 import structlog
@@ -17,6 +16,7 @@ from psycopg import Connection
 
 from services.worker.holdings import Holdings
 from services.worker.server_time import ServerTime
+from services.worker.steps import ids_of
 from shared.db.clock import server_now
 from shared.lifecycle import Stop, backoff_seconds, monotonic
 from shared.observability import metrics
@@ -24,6 +24,8 @@ from shared.queries import work, workers
 
 _log = structlog.get_logger()
 _CHECK_SECONDS = 2.0
+# Work resumes within 15 s of the database's return, so the lock is asked for more often.
+_PAUSE_LIMIT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +45,20 @@ class Liveness:
         """Register the worker and take its lock; raises ``psycopg.Error`` if that fails."""
         self._connect = connect
         self._conn: Connection = connect()
-        self.worker_id = workers.register_worker(
-            self._conn,
-            host=socket.gethostname(),
-            release=version("duebook"),
-            roles=roles,
-            threads=threads,
-            now=server_now(self._conn),
-        )
-        self.alive = workers.hold_liveness(self._conn, self.worker_id)
+        try:
+            self.time = ServerTime(self._conn)
+            self.worker_id = workers.register_worker(
+                self._conn,
+                host=socket.gethostname(),
+                release=version("duebook"),
+                roles=roles,
+                threads=threads,
+                now=self.time.now(),
+            )
+            self.alive = workers.hold_liveness(self._conn, self.worker_id)
+        except psycopg.Error:
+            self._conn.close()
+            raise
 
     def check(self) -> bool:
         """Whether the lock is held, after trying to get it back if the session was lost.
@@ -77,15 +84,7 @@ class Liveness:
         if self.alive:
             _log.info("liveness_regained", worker_id=self.worker_id)
 
-    @property
-    def session(self) -> Connection:
-        """The session, for a statement before the threads start."""
-        return self._conn
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
+    def close(self) -> None:
         """Say that this worker has stopped, and let the lock go."""
         try:
             workers.stop_worker(self._conn, self.worker_id, now=server_now(self._conn))
@@ -98,7 +97,7 @@ class LeaseKeeper:
     """A thread that, every two seconds, watches the liveness lock and does what has to go on.
 
     It reads the server's clock, renews the leases of what is held when that is due, and runs
-    ``sweep`` (None: somebody else sweeps).
+    ``sweep`` (None: somebody else sweeps). At its end the worker is told to have stopped.
     """
 
     def __init__(
@@ -107,7 +106,6 @@ class LeaseKeeper:
         *,
         liveness: Liveness,
         holdings: Holdings,
-        time: ServerTime,
         limits: LeaseLimits,
         sweep: Callable[[Connection], object] | None,
     ) -> None:
@@ -115,7 +113,6 @@ class LeaseKeeper:
         self._conn: Connection | None = None
         self._liveness = liveness
         self._holdings = holdings
-        self._time = time
         self._limits = limits
         self._sweep = sweep
         self._renewed_at = monotonic()
@@ -126,28 +123,37 @@ class LeaseKeeper:
         """Begin."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """End; called when nothing is held any more."""
+    @property
+    def runs(self) -> bool:
+        """Whether leases are being looked after."""
+        return self._thread.is_alive()
+
+    def stop(self, *, seconds: float) -> None:
+        """End within ``seconds``; called when nothing is held any more."""
         self._stop.request()
-        self._thread.join()
+        self._thread.join(seconds)
 
     def _run(self) -> None:
         failures = 0
-        while not self._stop.wait(backoff_seconds(failures) if failures else _CHECK_SECONDS):
-            self._liveness.check()
+        while not self._stop.wait(_pause(failures)):
             try:
+                self._liveness.check()
                 self._look_after()
                 failures = 0
-            except psycopg.Error as error:
+            except Exception as error:
                 failures += 1
-                _log.warning("lease_upkeep_failed", reason=str(error), failures=failures)
+                if isinstance(error, psycopg.Error):
+                    _log.warning("lease_upkeep_failed", reason=str(error), failures=failures)
+                else:
+                    _log.exception("lease_upkeep_crashed", failures=failures)
                 self._close()
         self._close()
+        self._liveness.close()
 
     def _look_after(self) -> None:
         if self._conn is None or self._conn.closed:
             self._conn = self._connect()
-        self._time.synchronise(self._conn)
+        self._liveness.time.synchronise(self._conn)
         if monotonic() - self._renewed_at >= self._limits.renew_seconds:
             self.renew(self._conn)
             self._renewed_at = monotonic()
@@ -161,16 +167,21 @@ class LeaseKeeper:
             return
         # The lease counts from before the statement was sent: its answer may be late.
         until = monotonic() + self._limits.lease_seconds
-        ids = work.renew(
+        leases = work.renew(
             conn,
             worker_id=self._liveness.worker_id,
             lease_tokens=list({held.run.lease_token for held in asked}),
             lease_seconds=self._limits.lease_seconds,
         )
-        for held in self._holdings.renewed(asked, ids=set(ids), until=until):
+        still_held = {(lease.run_id, lease.token): lease.is_renewed for lease in leases}
+        for held in self._holdings.renewed(asked, leases=still_held, until=until):
             metrics.LEASES_LOST.inc()
-            _log.warning("lease_lost", run_id=held.run.id)
+            _log.warning("lease_lost", **ids_of(held.run))
 
     def _close(self) -> None:
         if self._conn:
             self._conn.close()
+
+
+def _pause(failures: int) -> float:
+    return backoff_seconds(failures, limit=_PAUSE_LIMIT_SECONDS) if failures else _CHECK_SECONDS

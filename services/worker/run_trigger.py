@@ -1,28 +1,19 @@
 """A claimed run: its actions in order, a receipt for each, then its end or a later attempt."""
 
 import random
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 
 import psycopg
 import structlog
 from psycopg import Connection
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from services.worker.committer import (
-    Committer,
-    Finish,
-    HandBack,
-    Intent,
-    Postpone,
-    Save,
-    write_steps,
-)
+from services.worker.committer import Committer
 from services.worker.definitions import Definitions
 from services.worker.execution import (
     Execution,
     Failure,
-    Receipts,
     failure_of,
     finish,
     first_error,
@@ -30,22 +21,44 @@ from services.worker.execution import (
 )
 from services.worker.holdings import Held, Holdings
 from services.worker.server_time import ServerTime
+from services.worker.steps import (
+    Finish,
+    HandBack,
+    Intent,
+    Postpone,
+    Receipts,
+    Save,
+    ids_of,
+    write_steps,
+)
 from shared.actions.action import Action, ActionContext, Services
 from shared.actions.failures import ActionFailed
 from shared.actions.registry import ACTIONS
-from shared.domain.runs import idempotency_key
+from shared.domain.runs import MAX_ERROR, ClaimedRun, clean_text, idempotency_key
 from shared.domain.work import retry_delay_seconds
 from shared.errors import AppError
 from shared.observability import metrics
 
 TABLE_GONE = "trigger config no longer exists"
 EARLIER_CALL = "a worker was lost after an earlier call may have been sent"
+UNKNOWN_TYPE = "this release has no such action"
 
 _log = structlog.get_logger()
 
 
 class _FencedOut(Exception):
     """Somebody else has the run: stop at once, write nothing."""
+
+
+class _Interrupted(Exception):
+    """The database went away: what it has of the run stands, and somebody goes on from there.
+
+    It cost no attempt. ``is_unsent``: an intent was written, and its call has not begun.
+    """
+
+    def __init__(self, reason: str, *, is_unsent: bool = False) -> None:
+        super().__init__(reason)
+        self.is_unsent = is_unsent
 
 
 class RunExecutor:
@@ -76,30 +89,30 @@ class RunExecutor:
         The run ends, waits for a later attempt, is handed back, or is left to its lease.
         """
         run = held.run
-        ids = {"tenant_id": str(run.tenant_id), "table_id": str(run.table_id)}
-        with structlog.contextvars.bound_contextvars(
-            **ids, trigger_id=run.trigger_id, run_id=run.id
-        ):
+        if run.starts == 1:
+            late = self._time.now() - run.scheduled_for
+            metrics.LATENESS_SECONDS.observe(max(late.total_seconds(), 0.0))
+        with structlog.contextvars.bound_contextvars(**ids_of(run)):
             try:
                 self._execute(held)
             except _FencedOut:
                 metrics.LEASES_LOST.inc()
                 _log.warning("run_fenced_out")
-            except (psycopg.OperationalError, PoolTimeout) as error:
-                # Between two actions: nothing was begun that is not written.
+            except (_Interrupted, psycopg.OperationalError) as error:
                 _log.warning("run_interrupted", reason=str(error))
-                self._committer.submit(HandBack(run=run))
+                is_unsent = isinstance(error, _Interrupted) and error.is_unsent
+                self._committer.submit(HandBack(run=run, is_unsent=is_unsent))
             except Exception as error:
                 _log.exception("run_crashed")
-                message = str(error) or type(error).__name__
-                self._committer.submit(finish(run, run.action_results, error=message[:1000]))
+                message = clean_text(str(error) or type(error).__name__, MAX_ERROR)
+                self._committer.submit(finish(run, None, error=message))
             finally:
                 self._holdings.drop(held)
 
     def _execute(self, held: Held) -> None:
         run = held.run
-        if not run.table_lives:
-            self._committer.submit(finish(run, run.action_results, error=TABLE_GONE))
+        if refusal := _refusal(run):
+            self._committer.submit(finish(run, None, error=refusal))
             return
         definition = self._definitions.get(run.tenant_id, run.definition_hash)
         receipts: Receipts | None = run.action_results
@@ -110,7 +123,7 @@ class RunExecutor:
             if position is None:
                 self._committer.submit(finish(run, receipts, error=first_error(receipts)))
                 return
-            if not (held.has_time_for(self._services.deadline_seconds) and self._may_begin()):
+            if not self._has_time(held):
                 self._committer.submit(HandBack(run=run))
                 return
             execution = Execution(
@@ -120,15 +133,22 @@ class RunExecutor:
                 receipts=receipts,
                 started_at=self._time.now(),
             )
-            receipts = self._perform(execution)
+            receipts = self._perform(execution, held)
 
-    def _perform(self, execution: Execution) -> Receipts | None:
+    def _has_time(self, held: Held) -> bool:
+        return held.has_time_for(self._services.deadline_seconds) and self._may_begin()
+
+    def _perform(self, execution: Execution, held: Held) -> Receipts | None:
         """Execute one action; return the receipts to go on with, None when the run is through."""
-        action = ACTIONS[execution.config["type"]]
+        action = ACTIONS.get(execution.config["type"])
+        if action is None:
+            return self._fail(execution, Failure(detail=UNKNOWN_TYPE, transient=False))
         external = action.effect(self._services) == "external"
         try:
-            step = self._call(execution, action) if external else self._apply(execution, action)
-        except _FencedOut:
+            step = (
+                self._call(execution, action, held) if external else self._apply(execution, action)
+            )
+        except (_FencedOut, _Interrupted):
             raise
         except Exception as error:
             if not isinstance(error, ActionFailed | AppError | psycopg.OperationalError):
@@ -141,19 +161,24 @@ class RunExecutor:
 
     def _apply(self, execution: Execution, action: Action) -> Save | Finish:
         """An internal action: effect, receipt and lease check in one transaction."""
-        with self._pool.connection() as conn, conn.transaction():
+        with self._session() as conn, conn.transaction():
             result = action.execute(execution.config, self._context(execution, conn))
             step = execution.after_success(result, now=self._time.now())
             if not write_steps(conn, [step]):
                 raise _FencedOut
         return step
 
-    def _call(self, execution: Execution, action: Action) -> Save | Finish:
+    def _call(self, execution: Execution, action: Action, held: Held) -> Save | Finish:
         """An external action: intent, call, receipt, each committed before the next begins."""
         if execution.was_opened and execution.is_sent_once:
             raise ActionFailed(EARLIER_CALL, unknown=True)
         self._write(Intent(run=execution.run, position=execution.position))
-        result = action.execute(execution.config, self._context(execution, None))
+        if not self._has_time(held):  # the intent may have waited for the database for long
+            raise _Interrupted("too little of the lease was left", is_unsent=True)
+        try:
+            result = action.execute(execution.config, self._context(execution, None))
+        except _Interrupted as error:
+            raise _Interrupted(str(error), is_unsent=True) from error
         step = execution.after_success(result, now=self._time.now())
         if isinstance(step, Save):
             self._write(step)
@@ -161,6 +186,24 @@ class RunExecutor:
             # Nothing follows it, so nobody waits for it; unwritten, the lease brings it back.
             self._committer.submit(step)
         return step
+
+    @contextmanager
+    def _session(self) -> Iterator[Connection]:
+        """Lend a session of the pool. Raises _Interrupted when there is none, or it is lost.
+
+        Lost during COMMIT, nobody knows whether that was done: to write anything about the action
+        could overwrite its receipt. Whoever claims the run next reads what is true.
+        """
+        try:
+            with self._pool.connection() as conn:
+                try:
+                    yield conn
+                except psycopg.Error as error:
+                    if conn.closed:
+                        raise _Interrupted(str(error)) from error
+                    raise
+        except PoolTimeout as error:
+            raise _Interrupted(str(error)) from error
 
     def _fail(self, execution: Execution, failure: Failure) -> Receipts | None:
         """Wait for another attempt, or go on past the failure, or end the run."""
@@ -175,7 +218,7 @@ class RunExecutor:
             self._committer.submit(Postpone(run=run, receipts=receipts, delay_seconds=delay))
             return None
         if execution.continues:
-            self._write(Save(run=run, receipts=receipts))
+            self._write(Save(run=run, receipts=receipts, is_ok=False))
             return receipts
         self._committer.submit(finish(run, receipts, error=first_error(receipts)))
         return None
@@ -204,5 +247,12 @@ class RunExecutor:
             now=execution.started_at,
             idempotency_key=key,
             services=self._services,
-            connect=self._pool.connection if conn is None else lambda: nullcontext(conn),
+            connect=self._session if conn is None else lambda: nullcontext(conn),
         )
+
+
+def _refusal(run: ClaimedRun) -> str | None:
+    """Return why the run ends before it begins, None if it does not."""
+    if run.unreadable is not None:
+        return clean_text(f"the run cannot be read: {run.unreadable}", MAX_ERROR)
+    return None if run.table_lives else TABLE_GONE

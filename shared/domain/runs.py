@@ -71,7 +71,8 @@ class ClaimedRun:
 
     ``snapshot`` has cells by column id, None for a run without a row. ``open_action`` is the
     position of an external action that may have been sent without a receipt. ``starts`` counts
-    every start and only grows; ``attempts`` is the retry budget.
+    every start and only grows; ``attempts`` is the retry budget. ``unreadable``: why snapshot or
+    receipts could not be read; then neither is there, and nothing may be executed.
     """
 
     id: int
@@ -93,6 +94,7 @@ class ClaimedRun:
     worker_losses: int
     depth: int
     lease_token: UUID
+    unreadable: str | None = None
 
 
 def is_stale(*, status: RunStatus, updated_at: datetime, now: datetime) -> bool:

@@ -17,6 +17,7 @@ from shared.queries.announcements import next_announcement_at
 
 # When something is due and yet not to be had, because another worker is just taking it.
 _SHORTEST_PAUSE_SECONDS = 0.02
+_STOP_SECONDS = 5.0
 
 
 class PostgresConsumer:
@@ -47,8 +48,10 @@ class PostgresConsumer:
     def stop(self) -> None:
         """Take nothing any more; a waiting ``receive`` ends."""
         self._stop.request()
-        with self._receiving:
+        # A claim that the database does not answer keeps its sessions: they end with the process.
+        if self._receiving.acquire(timeout=_STOP_SECONDS):
             self._listener.close()
+            self._receiving.release()
 
     def _claim(self, limit: int) -> list[ClaimedRun]:
         """Take the oldest; when there were more than one claim takes, each tenant in turn."""

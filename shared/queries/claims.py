@@ -1,10 +1,12 @@
 """Claims: pending work becomes a worker's, under a lease and a new token."""
 
+import json
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
-from psycopg import Connection
-from psycopg.rows import class_row
+from psycopg import Connection, Cursor
+from psycopg.rows import RowMaker, dict_row
 
 from shared.domain.runs import ClaimedRun
 from shared.domain.work import Reference
@@ -73,8 +75,8 @@ RETURNING
     run.window_key,
     run.scheduled_for,
     run.definition_hash,
-    run.snapshot,
-    run.action_results,
+    run.snapshot::text,
+    run.action_results::text,
     run.open_action,
     run.attempts,
     run.starts,
@@ -82,6 +84,22 @@ RETURNING
     run.depth,
     run.lease_token
 """
+
+
+def _claimed_run(cursor: Cursor[Any]) -> RowMaker[ClaimedRun]:
+    """Read each row by itself: one that the driver cannot read would be lost with all others."""
+    make = dict_row(cursor)
+    return lambda values: _readable(make(values))
+
+
+def _readable(row: dict[str, Any]) -> ClaimedRun:
+    try:
+        row["action_results"] = json.loads(row["action_results"])
+        row["snapshot"] = json.loads(row["snapshot"] or "null")
+    except (ValueError, RecursionError) as error:
+        row |= {"action_results": [], "snapshot": None, "unreadable": str(error)}
+    return ClaimedRun(**row)
+
 
 _OF_DUE = """
 WHERE run.id = ANY(ARRAY(SELECT id FROM due))
@@ -114,7 +132,7 @@ def claim(
         "lease_token": lease_token,
         "lease_seconds": lease_seconds,
     }
-    with conn.cursor(row_factory=class_row(ClaimedRun)) as cursor:
+    with conn.cursor(row_factory=_claimed_run) as cursor:
         return cursor.execute(_CLAIM_OFFERED, parameters).fetchall()
 
 
@@ -144,5 +162,5 @@ def claim_due(
         "lease_seconds": lease_seconds,
     }
     statement = _CLAIM_OLDEST if after is None else _CLAIM_FAIREST
-    with conn.cursor(row_factory=class_row(ClaimedRun)) as cursor:
+    with conn.cursor(row_factory=_claimed_run) as cursor:
         return cursor.execute(statement, parameters).fetchall()

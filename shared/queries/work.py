@@ -7,24 +7,28 @@ circle. Claims are in ``claims``; what a person does to a run by hand is in ``tr
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
-from psycopg.rows import class_row
+from psycopg.rows import args_row, class_row
 from psycopg.types.json import Jsonb
 
 from shared.domain.work import MAX_WORKER_LOSSES
 from shared.queries.arrays import prepare
+from shared.queries.workers import LIVING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
-    """The end of a run: ``receipts`` replace those stored; ``error`` is None if it is done."""
+    """The end of a run; ``error`` is None if it is done.
+
+    ``receipts`` replace those stored; with None these stay.
+    """
 
     run_id: int
     lease_token: UUID
-    receipts: list[dict[str, Any]]
+    receipts: list[dict[str, Any]] | None
     status: Literal["done", "failed"]
     error: str | None
 
@@ -37,34 +41,55 @@ class Recovered:
     status: Literal["pending", "failed"]
 
 
+class Lease(NamedTuple):
+    """A run that a worker still holds; not ``is_renewed``: a lock was in the way, for now."""
+
+    run_id: int
+    token: UUID
+    is_renewed: bool
+
+
+# What somebody has locked just now is left for the next time. To wait for one row would keep all
+# others from being renewed, and could close a circle with the steps that are being written.
 _RENEW = """
 WITH held AS MATERIALIZED (
+    SELECT id, lease_token
+    FROM trigger_run
+    WHERE worker_id = %(worker_id)s
+        AND status = 'running'
+        AND lease_token = ANY(%(lease_tokens)b::uuid[])
+), free AS MATERIALIZED (
     SELECT id
     FROM trigger_run
     WHERE worker_id = %(worker_id)s
         AND status = 'running'
         AND lease_token = ANY(%(lease_tokens)b::uuid[])
-    ORDER BY id
-    FOR UPDATE
+    FOR UPDATE SKIP LOCKED
+), renewed AS (
+    UPDATE trigger_run
+    SET leased_until = clock_timestamp() + make_interval(secs => %(lease_seconds)s),
+        updated_at = clock_timestamp()
+    WHERE id = ANY(ARRAY(SELECT id FROM free))
+    RETURNING id
 )
-UPDATE trigger_run AS run
-SET leased_until = clock_timestamp() + make_interval(secs => %(lease_seconds)s),
-    updated_at = clock_timestamp()
-WHERE run.id = ANY(ARRAY(SELECT id FROM held))
-RETURNING run.id
+SELECT held.id AS run_id, held.lease_token AS token, renewed.id IS NOT NULL AS is_renewed
+FROM held
+LEFT JOIN renewed ON renewed.id = held.id
+ORDER BY held.id
 """
 
 
 def renew(
     conn: Connection, *, worker_id: int, lease_tokens: Sequence[UUID], lease_seconds: float
-) -> list[int]:
-    """running -> running: move the leases on; return the ids of the runs that are still held."""
+) -> list[Lease]:
+    """running -> running: move the leases on; return those that are still held, by run."""
     parameters = {
         "worker_id": worker_id,
         "lease_tokens": list(lease_tokens),
         "lease_seconds": lease_seconds,
     }
-    return [id for (id,) in conn.execute(_RENEW, parameters)]
+    with conn.cursor(row_factory=args_row(Lease)) as cursor:
+        return cursor.execute(_RENEW, parameters).fetchall()
 
 
 _MARK_INTENTS = """
@@ -109,16 +134,28 @@ def mark_intents(
 _SAVE_RECEIPTS = """
 UPDATE trigger_run
 SET action_results = %(receipts)s, open_action = NULL, updated_at = clock_timestamp()
-WHERE id = %(run_id)s AND status = 'running' AND lease_token = %(lease_token)s
+WHERE id = %(run_id)s
+    AND lease_token = %(lease_token)s
+    AND (leased_until IS NOT NULL OR (announce_at IS NOT NULL AND %(is_ok)s))
+RETURNING status
 """
 
 
 def save_receipts(
-    conn: Connection, *, run_id: int, lease_token: UUID, receipts: list[dict[str, Any]]
+    conn: Connection, *, run_id: int, lease_token: UUID, receipts: list[dict[str, Any]], is_ok: bool
 ) -> bool:
-    """running -> running: replace the receipts between two actions; False when fenced out."""
-    parameters = {"run_id": run_id, "lease_token": lease_token, "receipts": Jsonb(receipts)}
-    return conn.execute(_SAVE_RECEIPTS, parameters).rowcount == 1
+    """running -> running, pending -> pending: replace the receipts between two actions.
+
+    False: the run is held no longer. ``is_ok``: the action that was executed last ended well; that
+    is noted also for a holder whose lease ran out, as long as nobody claimed the run since.
+    """
+    parameters = {
+        "run_id": run_id,
+        "lease_token": lease_token,
+        "receipts": Jsonb(receipts),
+        "is_ok": is_ok,
+    }
+    return conn.execute(_SAVE_RECEIPTS, parameters).fetchone() == ("running",)
 
 
 # Only an ok that comes late has grace: its run was swept, and nobody has claimed it since.
@@ -147,7 +184,7 @@ WITH finish AS MATERIALIZED (
 )
 UPDATE trigger_run AS run
 SET status = finish.status,
-    action_results = finish.receipts,
+    action_results = coalesce(finish.receipts, run.action_results),
     error = finish.error,
     open_action = NULL,
     worker_id = NULL,
@@ -171,7 +208,9 @@ def finish(conn: Connection, finishes: Sequence[Finish]) -> list[int]:
     parameters = {
         "ids": [finish.run_id for finish in finishes],
         "tokens": [finish.lease_token for finish in finishes],
-        "receipts": [Jsonb(finish.receipts) for finish in finishes],
+        "receipts": [
+            None if finish.receipts is None else Jsonb(finish.receipts) for finish in finishes
+        ],
         "statuses": [finish.status for finish in finishes],
         "errors": [finish.error for finish in finishes],
     }
@@ -232,6 +271,7 @@ WITH held AS MATERIALIZED (
 UPDATE trigger_run AS run
 SET status = 'pending',
     attempts = greatest(run.attempts - 1, 0),
+    open_action = CASE WHEN run.id = ANY(%(unsent)b::bigint[]) THEN NULL ELSE run.open_action END,
     worker_id = NULL,
     leased_until = NULL,
     next_attempt_at = now.at,
@@ -243,40 +283,71 @@ RETURNING run.id
 """
 
 
-def hand_back(conn: Connection, leases: Sequence[tuple[int, UUID]]) -> list[int]:
+def hand_back(
+    conn: Connection, leases: Sequence[tuple[int, UUID]], *, unsent: Sequence[int] = ()
+) -> list[int]:
     """running -> pending: give up runs (id, lease token) before or between actions.
 
-    The start is not counted as an attempt. Return the ids of those that were still held.
+    The start is not counted as an attempt. ``unsent`` are those runs of which an intent was noted
+    whose action has not begun. Return the ids of those that were still held.
     """
     parameters = {
         "ids": [run_id for run_id, _ in leases],
         "tokens": [token for _, token in leases],
+        "unsent": list(unsent),
     }
     return [id for (id,) in conn.execute(_HAND_BACK, parameters)]
+
+
+_LIST_HELD = """
+SELECT id
+FROM trigger_run
+WHERE worker_id = %(worker_id)s AND status = 'running' AND lease_token = %(lease_token)s
+ORDER BY id
+"""
+
+
+def list_held(conn: Connection, *, worker_id: int, lease_token: UUID) -> list[int]:
+    """Return the ids of the runs that a worker holds under a lease, such as an unanswered claim."""
+    parameters = {"worker_id": worker_id, "lease_token": lease_token}
+    return [id for (id,) in conn.execute(_LIST_HELD, parameters)]
 
 
 RESTART_GRACE_SECONDS = 30.0
 """A restart of the server drops all locks while the workers live: so long only the lease counts."""
 
-# Who lives was read before this statement's snapshot, and a worker takes its lock before it claims:
-# a holder that is not among the living is gone. In the order of the index of what is held: in that
-# of the ids the planner would walk all runs to find the few lost ones.
-_RECOVER_STALE = """
-WITH lost AS MATERIALIZED (
-    SELECT id, clock_timestamp() AS at
+# Who lives is read within the statement, after its snapshot: a worker takes its lock before it
+# claims, so a holder seen in the snapshot that has none by now is gone. Read before, the list would
+# lack whoever began in between. A row that was claimed or renewed since the snapshot is another.
+# After a crash of one backend the server drops all sessions and yet has not begun anew: the reset
+# of its statistics tells. In the order of the index of what is held: in that of the ids the planner
+# would walk all runs to find the few lost ones.
+_LOST = """
+, suspect AS MATERIALIZED (
+    SELECT id, lease_token, leased_until
     FROM trigger_run
     WHERE status = 'running'
         AND (
             leased_until < (SELECT clock_timestamp())
             OR (
-                worker_id <> ALL(%(living)b::int[])
-                AND pg_postmaster_start_time()
+                worker_id <> ALL(ARRAY(SELECT worker_id FROM living))
+                AND (SELECT greatest(pg_postmaster_start_time(), stats_reset) FROM pg_stat_bgwriter)
                     < clock_timestamp() - make_interval(secs => %(restart_grace_seconds)s)
             )
         )
     ORDER BY worker_id, id
     LIMIT %(limit)s
-    FOR UPDATE SKIP LOCKED
+), lost AS MATERIALIZED (
+    SELECT run.id, clock_timestamp() AS at
+    FROM suspect
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM trigger_run
+        WHERE id = suspect.id
+            AND lease_token = suspect.lease_token
+            AND leased_until = suspect.leased_until
+        FOR UPDATE SKIP LOCKED
+    ) AS run
 ), judged AS (
     SELECT
         run.id,
@@ -306,21 +377,21 @@ WHERE run.id = judged.id
 RETURNING run.id, run.status
 """
 
+_RECOVER_STALE = LIVING + _LOST
+
 
 def recover_stale(
     conn: Connection,
     *,
-    living: Sequence[int],
     limit: int = 500,
     restart_grace_seconds: float = RESTART_GRACE_SECONDS,
 ) -> list[Recovered]:
     """running -> pending | failed: take runs back whose lease is over or whose worker is gone.
 
-    ``living`` comes from ``workers.living_workers``, read before. The token stays. A first loss
-    costs no delay, later ones 10 s x 2^losses; the fifth ends the run, ``worker lost 5 times``.
+    The token stays. A first loss costs no delay, later ones 10 s x 2^losses; the fifth ends the
+    run, ``worker lost 5 times``.
     """
     parameters = {
-        "living": list(living),
         "limit": limit,
         "restart_grace_seconds": restart_grace_seconds,
         "max_losses": MAX_WORKER_LOSSES,

@@ -43,20 +43,30 @@ def hold_liveness(conn: Connection, worker_id: int) -> bool:
     return conn.execute(_HOLD_LIVENESS, {"worker_id": worker_id}).fetchone() == (True,)
 
 
-_LIVING_WORKERS = """
-SELECT objid::int
-FROM pg_locks
-WHERE locktype = 'advisory'
-    AND classid = 728
-    AND objsubid = 2
-    AND granted
-    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-ORDER BY objid
+# A list ``living``; the sweep of stale runs begins with it too.
+LIVING = """
+WITH living AS MATERIALIZED (
+    SELECT objid::int AS worker_id
+    FROM pg_locks
+    WHERE locktype = 'advisory'
+        AND classid = 728
+        AND objsubid = 2
+        AND granted
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+)
 """
+
+_LIST_LIVING = """
+SELECT worker_id
+FROM living
+ORDER BY worker_id
+"""
+
+_LIVING_WORKERS = LIVING + _LIST_LIVING
 
 
 def living_workers(conn: Connection) -> list[int]:
-    """Return the ids of the workers whose lock is held; read it before ``work.recover_stale``."""
+    """Return the ids of the workers whose lock is held."""
     return [worker_id for (worker_id,) in conn.execute(_LIVING_WORKERS)]
 
 

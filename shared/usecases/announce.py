@@ -34,11 +34,10 @@ def recover(conn: Connection) -> int:
 
     Scanners do this every 2 s, and so do workers without a broker; twice is harmless.
     """
-    living = living_workers(conn)
     count = 0
     while True:
         with conn.transaction():
-            recovered = recover_stale(conn, living=living, limit=_RECOVER_BATCH)
+            recovered = recover_stale(conn, limit=_RECOVER_BATCH)
             if recovered:
                 notify_work(conn)
         for run in recovered:

@@ -24,9 +24,9 @@ TOKEN = UUID(int=1)
 HALF_DUE = datetime(2072, 1, 1, tzinfo=UTC)
 LEASE = {"worker_id": 1, "lease_token": TOKEN, "lease_seconds": 300.0}
 BATCH = {"limit": 50, "after": TOKEN}
-IDS = {"ids": list(range(1, 21)), "tokens": [TOKEN] * 20}
+IDS = {"ids": list(range(1, 21)), "tokens": [TOKEN] * 20, "unsent": [1]}
 FINISH = {"receipts": ["[]"] * 20, "statuses": ["done"] * 20, "errors": [None] * 20}
-LIVING = {"living": [1, 2], "restart_grace_seconds": 30.0, "max_losses": 5, "error": "lost"}
+SWEEP = {"restart_grace_seconds": 30.0, "max_losses": 5, "error": "lost"}
 
 RUN_STATEMENTS = {
     "announce_batch": (announcements._ANNOUNCE_BATCH, BATCH, "trigger_run_oldest"),
@@ -42,7 +42,7 @@ RUN_STATEMENTS = {
     "renew": (work._RENEW, LEASE | {"lease_tokens": [TOKEN]}, "trigger_run_held"),
     "finish": (work._FINISH, IDS | FINISH, "trigger_run_pkey"),
     "hand_back": (work._HAND_BACK, IDS, "trigger_run_pkey"),
-    "recover_stale": (work._RECOVER_STALE, BATCH | LIVING, "trigger_run_held"),
+    "recover_stale": (work._RECOVER_STALE, BATCH | SWEEP, "trigger_run_held"),
     "has_active_run": (
         new_runs._HAS_ACTIVE_RUN,
         {"trigger_ref": 1},

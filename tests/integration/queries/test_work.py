@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from shared.db.clock import server_now
 from shared.domain.work import Reference
 from shared.queries import work
 from shared.queries.claims import claim
-from shared.queries.workers import hold_liveness, living_workers
+from shared.queries.workers import hold_liveness
 from tests.builders_db import LONG_AGO, insert_run, insert_runs, insert_table, insert_worker, row_of
 
 LEASE = UUID(int=7)
@@ -38,20 +39,38 @@ def _finish(run_id, *, token=LEASE, status="done"):
     )
 
 
+def _save(conn, run_id, *, lease_token=LEASE, is_ok=True):
+    return work.save_receipts(
+        conn, run_id=run_id, lease_token=lease_token, receipts=[RECEIPT], is_ok=is_ok
+    )
+
+
 def test_a_renewal_extends_the_leases_still_held(conn):
     table = insert_table(conn)
     mine = _held(conn, table, worker_id=3, leased_until=LONG_AGO)
     _held(conn, table, worker_id=4)
     insert_run(conn, table, status="running", worker_id=3, lease_token=OTHER)
 
-    renewed = work.renew(conn, worker_id=3, lease_tokens=[LEASE], lease_seconds=300)
+    leases = work.renew(conn, worker_id=3, lease_tokens=[LEASE], lease_seconds=300)
 
-    assert renewed == [mine]
+    assert leases == [(mine, LEASE, True)]
     until, touched = conn.execute(
         "SELECT leased_until, updated_at FROM trigger_run WHERE id = %s", [mine]
     ).fetchone()
     assert until > server_now(conn)
     assert touched > LONG_AGO
+
+
+def test_a_renewal_does_not_wait_for_a_row_that_somebody_has_locked(conn, other_conn):
+    table = insert_table(conn)
+    locked = _held(conn, table, worker_id=3)
+    free = _held(conn, table, worker_id=3)
+
+    with other_conn.transaction():
+        other_conn.execute("SELECT FROM trigger_run WHERE id = %s FOR UPDATE", [locked])
+        leases = work.renew(conn, worker_id=3, lease_tokens=[LEASE], lease_seconds=300)
+
+    assert leases == [(locked, LEASE, False), (free, LEASE, True)]
 
 
 def test_an_intent_is_noted_only_under_the_lease(conn):
@@ -68,7 +87,7 @@ def test_an_intent_is_noted_only_under_the_lease(conn):
 def test_receipts_close_the_intent_and_keep_the_run(conn):
     run_id = _held(conn, open_action=0, action_results=Jsonb([{"ok": False}]))
 
-    assert work.save_receipts(conn, run_id=run_id, lease_token=LEASE, receipts=[RECEIPT])
+    assert _save(conn, run_id)
 
     row = row_of(conn, "trigger_run", run_id)
     assert (row["status"], row["open_action"]) == ("running", None)
@@ -78,7 +97,29 @@ def test_receipts_close_the_intent_and_keep_the_run(conn):
 def test_receipts_are_refused_under_another_lease(conn):
     run_id = _held(conn)
 
-    assert not work.save_receipts(conn, run_id=run_id, lease_token=OTHER, receipts=[RECEIPT])
+    assert not _save(conn, run_id, lease_token=OTHER)
+    assert row_of(conn, "trigger_run", run_id)["action_results"] == []
+
+
+def test_a_late_ok_is_noted_of_a_run_that_nobody_has_claimed_since(conn):
+    run_id = _held(conn, leased_until=LONG_AGO, open_action=0)
+    work.recover_stale(conn)
+
+    assert not _save(conn, run_id)
+
+    row = row_of(conn, "trigger_run", run_id)
+    assert (row["status"], row["action_results"], row["open_action"]) == (
+        "pending",
+        [RECEIPT],
+        None,
+    )
+
+
+def test_a_late_failure_is_not_noted(conn):
+    run_id = _held(conn, leased_until=LONG_AGO)
+    work.recover_stale(conn)
+
+    assert not _save(conn, run_id, is_ok=False)
     assert row_of(conn, "trigger_run", run_id)["action_results"] == []
 
 
@@ -96,9 +137,20 @@ def test_runs_of_several_leases_end_together(conn):
     assert row_of(conn, "trigger_run", failed)["error"] == "action 1 (notify): no"
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_an_end_without_receipts_keeps_those_stored(conn, others):
+    table = insert_table(conn)
+    run_id = _held(conn, table, action_results=Jsonb([RECEIPT]))
+    finishes = [_finish(_held(conn, table)) for _ in range(others)]
+    crash = replace(_finish(run_id, status="failed"), receipts=None)
+
+    assert run_id in work.finish(conn, [*finishes, crash])
+    assert row_of(conn, "trigger_run", run_id)["action_results"] == [RECEIPT]
+
+
 def test_a_holder_whose_run_was_claimed_by_another_ends_nothing(conn):
     run_id = _held(conn, leased_until=LONG_AGO)
-    work.recover_stale(conn, living=[])
+    work.recover_stale(conn)
     reference = Reference(id=run_id, token=LEASE)
     claim(conn, [reference], worker_id=2, lease_token=OTHER, lease_seconds=300)
 
@@ -108,7 +160,7 @@ def test_a_holder_whose_run_was_claimed_by_another_ends_nothing(conn):
 
 def test_a_late_ok_ends_a_run_that_nobody_has_claimed_since(conn):
     run_id = _held(conn, leased_until=LONG_AGO)
-    work.recover_stale(conn, living=[1])
+    work.recover_stale(conn)
 
     assert work.finish(conn, [_finish(run_id)]) == [run_id]
     assert _status(conn, run_id) == "done"
@@ -116,7 +168,7 @@ def test_a_late_ok_ends_a_run_that_nobody_has_claimed_since(conn):
 
 def test_a_late_failure_has_no_grace(conn):
     run_id = _held(conn, leased_until=LONG_AGO)
-    work.recover_stale(conn, living=[1])
+    work.recover_stale(conn)
 
     assert work.finish(conn, [_finish(run_id, status="failed")]) == []
     assert _status(conn, run_id) == "pending"
@@ -170,6 +222,25 @@ def test_a_run_handed_back_is_due_at_once_and_has_used_no_attempt(conn):
     assert max(_times(conn, run_id)) <= server_now(conn)
 
 
+def test_only_an_intent_whose_call_has_not_begun_is_taken_back_with_its_run(conn):
+    table = insert_table(conn)
+    unsent, sent = _held(conn, table, open_action=0), _held(conn, table, open_action=0)
+
+    work.hand_back(conn, [(unsent, LEASE), (sent, LEASE)], unsent=[unsent])
+
+    opened = [row_of(conn, "trigger_run", id)["open_action"] for id in (unsent, sent)]
+    assert opened == [None, 0]
+
+
+def test_what_an_unanswered_claim_has_taken_is_found_by_its_token(conn):
+    table = insert_table(conn)
+    mine = _held(conn, table, worker_id=3)
+    _held(conn, table, worker_id=4)
+    insert_run(conn, table, status="running", worker_id=3, lease_token=OTHER)
+
+    assert work.list_held(conn, worker_id=3, lease_token=LEASE) == [mine]
+
+
 def test_a_run_is_not_handed_back_under_another_lease(conn):
     run_id = _held(conn)
 
@@ -180,7 +251,7 @@ def test_a_run_is_not_handed_back_under_another_lease(conn):
 def test_a_lease_that_ran_out_is_taken_back_with_its_token(conn):
     run_id = _held(conn, attempts=2, leased_until=LONG_AGO)
 
-    (recovered,) = work.recover_stale(conn, living=[1])
+    (recovered,) = work.recover_stale(conn)
 
     assert (recovered.id, recovered.status) == (run_id, "pending")
     row = row_of(conn, "trigger_run", run_id)
@@ -188,10 +259,11 @@ def test_a_lease_that_ran_out_is_taken_back_with_its_token(conn):
     assert (row["lease_token"], row["worker_id"]) == (str(LEASE), None)
 
 
-def test_a_live_lease_of_a_living_worker_is_left_alone(conn):
+def test_a_live_lease_of_a_living_worker_is_left_alone(conn, other_conn):
+    hold_liveness(other_conn, 5)
     _held(conn, worker_id=5)
 
-    assert work.recover_stale(conn, living=[4, 5], restart_grace_seconds=0) == []
+    assert work.recover_stale(conn, restart_grace_seconds=0) == []
 
 
 def test_a_live_lease_of_a_worker_whose_session_is_gone_is_taken_back(conn, other_conn):
@@ -200,9 +272,19 @@ def test_a_live_lease_of_a_worker_whose_session_is_gone_is_taken_back(conn, othe
     lost = _held(conn, worker_id=dead)
     _held(conn, insert_table(conn), worker_id=living)
 
-    recovered = work.recover_stale(conn, living=living_workers(conn), restart_grace_seconds=0)
+    recovered = work.recover_stale(conn, restart_grace_seconds=0)
 
     assert [run.id for run in recovered] == [lost]
+
+
+def test_a_worker_that_begins_between_two_batches_of_a_sweep_keeps_its_runs(conn, other_conn):
+    insert_runs(conn, count=2, status="running", worker_id=1)
+    assert len(work.recover_stale(conn, limit=1, restart_grace_seconds=0)) == 1
+
+    hold_liveness(other_conn, 2)
+    _held(conn, insert_table(conn), worker_id=2)
+
+    assert len(work.recover_stale(conn, restart_grace_seconds=0)) == 1
 
 
 def test_after_a_restart_of_the_server_only_the_lease_counts(conn):
@@ -210,7 +292,7 @@ def test_after_a_restart_of_the_server_only_the_lease_counts(conn):
     _held(conn, table, worker_id=5)
     over = _held(conn, table, worker_id=5, leased_until=LONG_AGO)
 
-    recovered = work.recover_stale(conn, living=[], restart_grace_seconds=10_000_000)
+    recovered = work.recover_stale(conn, restart_grace_seconds=10_000_000)
 
     assert [run.id for run in recovered] == [over]
 
@@ -220,7 +302,7 @@ def test_each_loss_after_the_first_delays_the_next_start_more(conn, losses_befor
     run_id = _held(conn, worker_losses=losses_before, leased_until=LONG_AGO)
     before = server_now(conn)
 
-    work.recover_stale(conn, living=[])
+    work.recover_stale(conn)
 
     next_attempt_at, announce_at = _times(conn, run_id)
     delay = timedelta(seconds=delay_seconds)
@@ -231,7 +313,7 @@ def test_each_loss_after_the_first_delays_the_next_start_more(conn, losses_befor
 def test_the_fifth_loss_ends_the_run(conn):
     run_id = _held(conn, worker_losses=4, leased_until=LONG_AGO)
 
-    (recovered,) = work.recover_stale(conn, living=[])
+    (recovered,) = work.recover_stale(conn)
 
     assert recovered.status == "failed"
     row = row_of(conn, "trigger_run", run_id)
@@ -242,8 +324,8 @@ def test_two_sweeps_take_a_run_back_once(conn, other_conn):
     insert_runs(conn, count=2, status="running", leased_until=LONG_AGO)
 
     with conn.transaction():
-        first = work.recover_stale(conn, living=[], limit=1)
-        second = work.recover_stale(other_conn, living=[])
+        first = work.recover_stale(conn, limit=1)
+        second = work.recover_stale(other_conn)
 
     assert len(first) == len(second) == 1
     assert first[0].id != second[0].id
@@ -254,6 +336,6 @@ def test_a_sweep_passes_by_a_run_that_is_just_being_renewed(conn, other_conn):
 
     with conn.transaction():
         work.renew(conn, worker_id=1, lease_tokens=[LEASE], lease_seconds=300)
-        assert work.recover_stale(other_conn, living=[1]) == []
+        assert work.recover_stale(other_conn) == []
 
-    assert work.recover_stale(other_conn, living=[1]) == []
+    assert work.recover_stale(other_conn) == []

@@ -6,12 +6,13 @@ from ipaddress import ip_network
 import pytest
 from psycopg.types.json import Jsonb
 
-from services.worker.committer import Committer, HandBack
+from services.worker.committer import Committer
 from services.worker.definitions import Definitions
 from services.worker.holdings import Holdings
 from services.worker.intake import Claimer
 from services.worker.run_trigger import RunExecutor
 from services.worker.server_time import ServerTime
+from services.worker.steps import HandBack
 from shared.actions.action import Services
 from shared.actions.addresses import AddressPolicy
 from shared.actions.http import HttpCaller

@@ -2,7 +2,8 @@ from concurrent.futures import wait
 
 import pytest
 
-from services.worker.committer import Committer, Finish, HandBack, Intent, Postpone, Save
+from services.worker.committer import Committer
+from services.worker.steps import Finish, HandBack, Intent, Postpone, Save
 from shared.db.connection import connect
 from shared.domain.runs import receipt
 from tests.builders_db import LONG_AGO
@@ -44,7 +45,7 @@ def test_steps_of_many_runs_are_written_and_answered_one_by_one(bench, conn):
     steps = [
         a_finish(runs[0]),
         Intent(run=runs[1], position=0),
-        Save(run=runs[2], receipts=[ok_receipt()]),
+        Save(run=runs[2], receipts=[ok_receipt()], is_ok=True),
         Postpone(run=runs[3], receipts=[], delay_seconds=60),
         HandBack(run=runs[4]),
     ]
@@ -85,7 +86,7 @@ def test_two_steps_of_one_run_are_never_in_one_group(bench):
 
     futures = [
         bench.committer.submit(Intent(run=run, position=0)),
-        bench.committer.submit(Save(run=run, receipts=[ok_receipt()])),
+        bench.committer.submit(Save(run=run, receipts=[ok_receipt()], is_ok=True)),
         bench.committer.submit(a_finish(run)),
     ]
 

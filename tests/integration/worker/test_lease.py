@@ -1,10 +1,10 @@
+from contextlib import closing
 from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
 
 from services.worker.lease import LeaseKeeper, LeaseLimits, Liveness
-from services.worker.server_time import ServerTime
 from shared.db.connection import connect
 from shared.lifecycle import wait_until
 from shared.queries.workers import living_workers
@@ -14,10 +14,12 @@ from tests.integration.worker.runs import notify
 
 @pytest.fixture
 def liveness(database_url):
-    with Liveness(
-        lambda: connect(database_url, application_name="liveness"),
-        roles=("trigger-worker",),
-        threads=4,
+    with closing(
+        Liveness(
+            lambda: connect(database_url, application_name="liveness"),
+            roles=("trigger-worker",),
+            threads=4,
+        )
     ) as liveness:
         yield liveness
 
@@ -28,7 +30,6 @@ def keeper(bench, conn, database_url, liveness):
         lambda: connect(database_url, application_name="leases"),
         liveness=liveness,
         holdings=bench.holdings,
-        time=ServerTime(conn),
         limits=LeaseLimits(lease_seconds=300, renew_seconds=30),
         sweep=None,
     )
@@ -39,8 +40,8 @@ def of_this_worker(conn, liveness):
 
 
 def test_a_worker_lives_as_long_as_its_session(conn, database_url):
-    with Liveness(
-        lambda: connect(database_url, application_name="liveness"), roles=(), threads=1
+    with closing(
+        Liveness(lambda: connect(database_url, application_name="liveness"), roles=(), threads=1)
     ) as liveness:
         alive = living_workers(conn)
 
@@ -97,7 +98,7 @@ def test_what_was_let_go_during_a_renewal_is_not_taken_for_lost(bench):
     asked = bench.holdings.all()
 
     bench.holdings.drop(held)
-    fenced = bench.holdings.renewed(asked, ids=set(), until=0.0)
+    fenced = bench.holdings.renewed(asked, leases={}, until=0.0)
 
     assert fenced == []
     assert not held.fenced

@@ -1,0 +1,135 @@
+"""What a worker writes about the runs it holds; each step is written only under the run's lease.
+
+So a step may be sent again after a lost answer, and whoever lost its lease changes nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID
+
+from psycopg import Connection
+
+from shared.domain.runs import ClaimedRun
+from shared.queries import work
+
+Receipts = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """The external action at ``position`` is about to be sent."""
+
+    run: ClaimedRun
+    position: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Save:
+    """The receipts so far; the run goes on. ``is_ok``: the last action ended well."""
+
+    run: ClaimedRun
+    receipts: Receipts
+    is_ok: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """The run ends; ``error`` is None exactly when it is done.
+
+    ``receipts`` None: those stored stay.
+    """
+
+    run: ClaimedRun
+    receipts: Receipts | None
+    status: Literal["done", "failed"]
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postpone:
+    """The run waits ``delay_seconds`` in the database and then goes on."""
+
+    run: ClaimedRun
+    receipts: Receipts
+    delay_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandBack:
+    """The run did not begin, or stands between two actions: somebody else may have it.
+
+    ``is_unsent``: an intent was written whose call has not begun.
+    """
+
+    run: ClaimedRun
+    is_unsent: bool = False
+
+
+Step = Intent | Save | Finish | Postpone | HandBack
+
+
+def ids_of(run: ClaimedRun) -> dict[str, object]:
+    """Return what every log line about a run names."""
+    return {
+        "tenant_id": str(run.tenant_id),
+        "table_id": str(run.table_id),
+        "trigger_id": run.trigger_id,
+        "run_id": run.id,
+    }
+
+
+def write_steps(conn: Connection, steps: Sequence[Step]) -> set[int]:
+    """Write the steps, one a run at most; return the ids of the runs whose lease still held."""
+    held: set[int] = set()
+    steps = sorted(steps, key=lambda step: step.run.id)
+    for step in steps:
+        if isinstance(step, Save | Postpone):
+            held |= _write_one(conn, step)
+    for token, intents in _by_token(step for step in steps if isinstance(step, Intent)).items():
+        held.update(work.mark_intents(conn, lease_token=token, intents=intents))
+    if finishes := [_finish_of(step) for step in steps if isinstance(step, Finish)]:
+        held.update(work.finish(conn, finishes))
+    if back := [step for step in steps if isinstance(step, HandBack)]:
+        leases = [(step.run.id, step.run.lease_token) for step in back]
+        unsent = [step.run.id for step in back if step.is_unsent]
+        held.update(work.hand_back(conn, leases, unsent=unsent))
+    return held
+
+
+def _by_token(intents: Iterable[Intent]) -> dict[UUID, list[tuple[int, int]]]:
+    groups: dict[UUID, list[tuple[int, int]]] = {}
+    for intent in intents:
+        groups.setdefault(intent.run.lease_token, []).append((intent.run.id, intent.position))
+    return groups
+
+
+def _finish_of(step: Finish) -> work.Finish:
+    return work.Finish(
+        run_id=step.run.id,
+        lease_token=step.run.lease_token,
+        receipts=step.receipts,
+        status=step.status,
+        error=step.error,
+    )
+
+
+def _write_one(conn: Connection, step: Save | Postpone) -> set[int]:
+    run = step.run
+    if isinstance(step, Save):
+        written = work.save_receipts(
+            conn,
+            run_id=run.id,
+            lease_token=run.lease_token,
+            receipts=step.receipts,
+            is_ok=step.is_ok,
+        )
+    else:
+        written = work.postpone(
+            conn,
+            run_id=run.id,
+            lease_token=run.lease_token,
+            receipts=step.receipts,
+            delay_seconds=step.delay_seconds,
+        )
+    return {run.id} if written else set()
