@@ -25,13 +25,14 @@ HASH = bytes(32)
 # As many runs, with the same columns into the same indexes: no evaluation, no ledger, no cursor.
 BARE = """
 INSERT INTO trigger_run (
-    tenant_id, table_id, trigger_id, kind, record_id, identity, scheduled_for, definition_hash,
-    snapshot, announcements, next_attempt_at, announce_at, created_at, updated_at
+    tenant_id, table_id, trigger_id, trigger_ref, kind, record_id, identity, scheduled_for,
+    definition_hash, snapshot, announcements, next_attempt_at, announce_at, created_at, updated_at
 )
 SELECT
     record.tenant_id,
     record.table_id,
-    'trg_000000000001',
+    state.trigger_id,
+    state.id,
     'date_column_reached',
     record.id,
     record.data ->> 'c2',
@@ -44,6 +45,7 @@ SELECT
     %(now)s,
     %(now)s
 FROM record
+JOIN trigger_state AS state ON state.table_id = record.table_id
 WHERE record.table_id = %(table_id)s
 """
 
@@ -134,8 +136,8 @@ class Way:
         )
 
     def lie_there(self):
-        """No trigger looks at the rows."""
-        self._another(first=server_now(self.conn), triggers=None)
+        """The rows are there, and nobody looks at them."""
+        self._another(first=server_now(self.conn), triggers=[date_trigger()])
         store_definition(self.conn, tenant_id=self.table.tenant_id, hash=HASH, body=DEFINITION)
 
     def _another(self, *, first, triggers):
