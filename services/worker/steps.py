@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg import Connection
 
-from shared.domain.runs import ClaimedRun
+from shared.domain.runs import ClaimedRun, stored_receipts
 from shared.queries import work
 
 Receipts = list[dict[str, Any]]
@@ -108,20 +108,20 @@ def _finish_of(step: Finish) -> work.Finish:
     return work.Finish(
         run_id=step.run.id,
         lease_token=step.run.lease_token,
-        receipts=step.receipts,
+        receipts=None if step.receipts is None else stored_receipts(step.receipts),
         status=step.status,
         error=step.error,
     )
 
 
 def _write_one(conn: Connection, step: Save | Postpone) -> set[int]:
-    run = step.run
+    run, receipts = step.run, stored_receipts(step.receipts)
     if isinstance(step, Save):
         written = work.save_receipts(
             conn,
             run_id=run.id,
             lease_token=run.lease_token,
-            receipts=step.receipts,
+            receipts=receipts,
             is_ok=step.is_ok,
         )
     else:
@@ -129,7 +129,7 @@ def _write_one(conn: Connection, step: Save | Postpone) -> set[int]:
             conn,
             run_id=run.id,
             lease_token=run.lease_token,
-            receipts=step.receipts,
+            receipts=receipts,
             delay_seconds=step.delay_seconds,
         )
     return {run.id} if written else set()

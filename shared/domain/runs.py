@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -133,9 +133,9 @@ def receipt(
 
     ``attempts`` counts the executions of this action. A failure always has a detail, and its
     ``result`` says whether it was ``transient``. The receipt is bounded and clean: what a stranger
-    answered must never keep it from being stored.
+    answered must never keep it from being stored. Its detail has still the length of an error.
     """
-    told = {} if detail is None and ok else {"detail": clean_text(detail or "failed", MAX_DETAIL)}
+    told = {} if detail is None and ok else {"detail": clean_text(detail or "failed", MAX_ERROR)}
     own: dict[str, Json] = {
         "type": action_type,
         "ok": ok,
@@ -145,6 +145,14 @@ def receipt(
         "finished_at": instant_text(finished_at),
     }
     return {**own, **_clean(dict(result), _MAX_RESULT_DEPTH), **own}
+
+
+def stored_receipts(receipts: Iterable[Mapping[str, Json]]) -> list[dict[str, Json]]:
+    """Return receipts as runs keep them, details cut at 300 characters."""
+    return [
+        {**one, "detail": one["detail"][:MAX_DETAIL]} if "detail" in one else dict(one)
+        for one in receipts
+    ]
 
 
 def run_error(position: int, action_type: str, detail: str) -> str:

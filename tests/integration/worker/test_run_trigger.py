@@ -3,6 +3,7 @@ from uuid import uuid4
 
 import pytest
 
+from shared.queries.commands import insert_command
 from tests.builders_db import LONG_AGO, insert_table
 from tests.integration.actions.receivers import a_receiver
 from tests.integration.worker.runs import api_call, notify
@@ -52,6 +53,31 @@ def test_a_permanent_failure_stops_the_run_and_names_the_action(bench, receiver)
     assert results(bench, run_id) == [("notify", True), ("api_call", False)]
     assert run["action_results"][1]["detail"].startswith("answered 400")
     assert bench.messages() == ["before"]
+
+
+@pytest.mark.parametrize("on_error", ["stop", "continue"])
+def test_an_error_tells_more_of_a_failure_than_its_receipt(bench, conn, on_error):
+    table = insert_table(conn)
+    schema = {"type": "object", "properties": {"to": {"type": "integer"}}}
+    insert_command(
+        conn,
+        tenant_id=table.tenant_id,
+        name="send",
+        url="https://example.com",
+        input_schema=schema,
+        now=LONG_AGO,
+    )
+    failing = {"type": "invoke_command", "command": "send", "inputs": {"to": "$row.title"}}
+    run_id = bench.insert(
+        {**failing, "on_error": on_error}, notify(), table=table, data={"c1": "x" * 2000}
+    )
+
+    bench.execute()
+
+    run = bench.run(run_id)
+    told = f"input /to does not fit: '{'x' * 2000}"
+    assert run["action_results"][0]["detail"] == told[:300]
+    assert run["error"] == f"action 1 (invoke_command): {told}"[:1000]
 
 
 def test_a_run_continues_past_a_failure_that_allows_it_and_ends_failed(bench, receiver):

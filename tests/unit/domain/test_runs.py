@@ -16,6 +16,7 @@ from shared.domain.runs import (
     receipt,
     retry_refusal,
     run_error,
+    stored_receipts,
 )
 
 NOW = datetime(2026, 7, 25, 9, 0, tzinfo=UTC)
@@ -58,8 +59,11 @@ def test_what_was_answered_does_not_pass_for_what_was_done():
     assert a_receipt(ok=True, type="x", attempts=9)["type"] == "webhook"
 
 
-def test_a_detail_is_cut_at_300_characters():
-    assert a_receipt(ok=False, detail="x" * 301)["detail"] == "x" * 300
+def test_a_detail_is_cut_at_300_characters_when_it_is_stored():
+    [stored] = stored_receipts([a_receipt(ok=False, detail="x" * 301)])
+
+    assert stored == a_receipt(ok=False, detail="x" * 300)
+    assert stored_receipts([stored, a_receipt()]) == [stored, a_receipt()]
 
 
 hostile = st.recursive(
