@@ -21,6 +21,7 @@ from shared.domain.definitions import definition_body, definition_hash
 from tests.builders_db import insert_records, insert_run, insert_table, row_of
 from tests.integration.actions.receivers import a_receiver
 from tests.integration.worker.runs import a_claimed_run
+from tests.servers.faulty_proxy import faulty_proxy
 
 
 @dataclass(kw_only=True)
@@ -28,7 +29,6 @@ class Bench:
     """The parts of one worker, and what a test does with them."""
 
     conn: object
-    url: str
     pool: object
     committer: Committer
     holdings: Holdings
@@ -96,17 +96,17 @@ def receiver():
 
 @pytest.fixture
 def make_bench(conn, database_url):
-    """A maker of benches on one database; each is another worker."""
+    """A maker of benches on one database; each is another worker, whose sessions use ``url``."""
     made = []
 
-    def make(*, worker_id=1, gateway_url=None):
-        pool = open_pool(database_url, application_name="worker", size=2)
+    def make(*, worker_id=1, gateway_url=None, url=database_url):
+        pool = open_pool(url, application_name="worker", size=2)
         caller = HttpCaller(
             policy=AddressPolicy(allowed_networks=(ip_network("127.0.0.0/8"),)),
             ports=range(1, 65536),
             user_agent="Duebook/test",
         )
-        committer = Committer(lambda: connect(database_url, application_name="committer"))
+        committer = Committer(lambda: connect(url, application_name="committer"))
         committer.start()
         holdings = Holdings()
         bench = None
@@ -120,14 +120,13 @@ def make_bench(conn, database_url):
             may_begin=lambda: bench.free,
         )
         claimer = Claimer(
-            lambda: connect(database_url, application_name="claimer"),
+            lambda: connect(url, application_name="claimer"),
             worker_id=worker_id,
             holdings=holdings,
             lease_seconds=300,
         )
         bench = Bench(
             conn=conn,
-            url=database_url,
             pool=pool,
             committer=committer,
             holdings=holdings,
@@ -148,3 +147,10 @@ def make_bench(conn, database_url):
 @pytest.fixture
 def bench(make_bench):
     return make_bench()
+
+
+@pytest.fixture
+def proxy(database_url):
+    """A way to the database that loses answers when a test says so."""
+    with faulty_proxy(database_url) as proxy:
+        yield proxy
