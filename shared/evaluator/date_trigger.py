@@ -6,7 +6,7 @@ of which nearly all lie ahead.
 
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from shared.domain.conditions import matches
@@ -145,6 +145,22 @@ def look_at(trigger: Trigger, cell: object) -> datetime | None:
     """
     _, instant = _Values(trigger)[cell if isinstance(cell, str) else None]
     return None if instant == _NEVER else instant
+
+
+def ahead_from(trigger: Trigger, *, now: datetime) -> str | None:
+    """Return a text that no cell reaches, by code point, and is due; None if there is none.
+
+    It is the day after the one that the offset makes of ``now``: every readable cell behind it lies
+    ahead. So an audit need not read them; of the cells before it the evaluator judges.
+    """
+    schedule = trigger.schedule
+    if not isinstance(schedule, DateColumnReached):
+        raise TypeError(f"{trigger.kind} is not a date trigger")
+    try:
+        day = now - timedelta(minutes=schedule.offset_minutes) + timedelta(days=1)
+    except OverflowError:
+        return None
+    return day.date().isoformat()
 
 
 _MISSING = "missing"

@@ -13,7 +13,7 @@ from shared.domain.columns import Column, column_from_json
 from shared.domain.records import CustomTable
 from shared.errors import NotFound, StaleVersion
 
-_SELECT = """
+SELECT_TABLES = """
 SELECT
     id,
     tenant_id,
@@ -30,9 +30,10 @@ FROM custom_table
 """
 
 
-def _tables(
+def read_tables(
     conn: Connection, statement: LiteralString, parameters: dict[str, Any]
 ) -> list[CustomTable]:
+    """Return the tables that a statement gives, with the columns of ``SELECT_TABLES``."""
     with conn.cursor(row_factory=dict_row) as cursor:
         return [_table(row) for row in cursor.execute(statement, parameters)]
 
@@ -50,12 +51,12 @@ _BY_ID = """
 WHERE id = %(table_id)s
 """
 
-_FIND_TABLE = _SELECT + _BY_ID
+_FIND_TABLE = SELECT_TABLES + _BY_ID
 
 
 def find_table(conn: Connection, table_id: UUID) -> CustomTable | None:
     """Return a table, of whatever tenant, also when it is trashed; None when there is none."""
-    found = _tables(conn, _FIND_TABLE, {"table_id": table_id})
+    found = read_tables(conn, _FIND_TABLE, {"table_id": table_id})
     return found[0] if found else None
 
 
@@ -75,19 +76,19 @@ WHERE id = ANY(%(table_ids)b::uuid[])
 ORDER BY id
 """
 
-_LIST_TABLES_BY_ID = _SELECT + _BY_IDS
+_LIST_TABLES_BY_ID = SELECT_TABLES + _BY_IDS
 
 
 def list_tables_by_id(conn: Connection, table_ids: Sequence[UUID]) -> list[CustomTable]:
     """Return these tables, trashed ones too, by id."""
-    return _tables(conn, _LIST_TABLES_BY_ID, {"table_ids": list(table_ids)})
+    return read_tables(conn, _LIST_TABLES_BY_ID, {"table_ids": list(table_ids)})
 
 
 _FOR_EDIT = """
 FOR NO KEY UPDATE
 """
 
-_LOCK_TABLE = _SELECT + _BY_ID + _FOR_EDIT
+_LOCK_TABLE = SELECT_TABLES + _BY_ID + _FOR_EDIT
 
 
 def lock_table(conn: Connection, table_id: UUID) -> CustomTable:
@@ -96,12 +97,12 @@ def lock_table(conn: Connection, table_id: UUID) -> CustomTable:
     Raises NotFound when it is absent or trashed, ``psycopg.errors.LockNotAvailable`` when the lock
     cannot be had within the session's limit.
     """
-    found = _tables(conn, _LOCK_TABLE, {"table_id": table_id})
+    found = read_tables(conn, _LOCK_TABLE, {"table_id": table_id})
     return _live(found[0] if found else None, table_id)
 
 
 _LIST_HEAD = (
-    _SELECT
+    SELECT_TABLES
     + """
 WHERE (trashed_at IS NOT NULL) = %(trashed)s
 """
@@ -148,7 +149,7 @@ def list_tables(
         "after_id": after_id,
         "limit": limit,
     }
-    return _tables(conn, "".join(clauses), parameters)
+    return read_tables(conn, "".join(clauses), parameters)
 
 
 _INSERT_TABLE = """
@@ -183,7 +184,7 @@ def insert_table(
         "columns_made": columns_made,
         "now": now,
     }
-    return _tables(conn, _INSERT_TABLE, parameters)[0]
+    return read_tables(conn, _INSERT_TABLE, parameters)[0]
 
 
 _UPDATE_DEFINITION = """
@@ -216,7 +217,7 @@ def update_definition(conn: Connection, table: CustomTable, *, now: datetime) ->
         "triggers": None if table.triggers is None else Jsonb(table.triggers),
         "now": now,
     }
-    stored = _tables(conn, _UPDATE_DEFINITION, parameters)
+    stored = read_tables(conn, _UPDATE_DEFINITION, parameters)
     if not stored:
         raise StaleVersion(f"table {table.id} was changed meanwhile")
     return stored[0]
@@ -252,12 +253,12 @@ WHERE tenant_id = %(tenant_id)s AND triggers @> '[{"actions": [{"type": "create_
 ORDER BY id
 """
 
-_LOCK_THOSE_THAT_CREATE = _SELECT + _THAT_CREATE + _FOR_EDIT
+_LOCK_THOSE_THAT_CREATE = SELECT_TABLES + _THAT_CREATE + _FOR_EDIT
 
 
 def lock_tables_that_create(conn: Connection, tenant_id: UUID) -> list[CustomTable]:
     """Lock and return the tenant's tables whose triggers create records, trashed ones too."""
-    return _tables(conn, _LOCK_THOSE_THAT_CREATE, {"tenant_id": tenant_id})
+    return read_tables(conn, _LOCK_THOSE_THAT_CREATE, {"tenant_id": tenant_id})
 
 
 _STORE_TRIGGERS = """

@@ -5,6 +5,9 @@ from uuid import UUID
 
 from psycopg import Connection
 
+from shared.domain.records import CustomTable
+from shared.queries.custom_tables import SELECT_TABLES, read_tables
+
 _TABLES_WITH_CLOCK_DUE = """
 SELECT DISTINCT due.table_id
 FROM (
@@ -83,20 +86,18 @@ def list_tables_to_scan(
 
 # FOR UPDATE would collide with the key share lock of every record insert: a busy table would never
 # be scanned, and a tick would stop all inserts.
-_CLAIM_TABLE = """
-SELECT
-FROM custom_table
+_TO_CLAIM = """
 WHERE id = %(table_id)s AND triggers IS NOT NULL AND trashed_at IS NULL
 FOR NO KEY UPDATE SKIP LOCKED
 """
 
+_CLAIM_TABLE = SELECT_TABLES + _TO_CLAIM
 
-def claim_table(conn: Connection, table_id: UUID) -> bool:
-    """Lock a table; False if it is trashed, has no triggers, or another has it.
 
-    Nothing of it is read: a definition that cannot be read must not keep it from being claimed.
-    """
-    return conn.execute(_CLAIM_TABLE, {"table_id": table_id}).fetchone() is not None
+def claim_table(conn: Connection, table_id: UUID) -> CustomTable | None:
+    """Lock and return a table; None if it is trashed, has no triggers, or another has it."""
+    claimed = read_tables(conn, _CLAIM_TABLE, {"table_id": table_id})
+    return claimed[0] if claimed else None
 
 
 _CLAIM_TO_SCAN = """
@@ -109,22 +110,27 @@ WITH claimed AS MATERIALIZED (
         AND trashed_at IS NULL
     FOR NO KEY UPDATE SKIP LOCKED
 )
-UPDATE custom_table
+UPDATE custom_table AS scanned
 SET scanned_at = %(now)s
 FROM claimed
-WHERE custom_table.id = claimed.id
+WHERE scanned.id = claimed.id
+RETURNING
+    scanned.id, scanned.tenant_id, scanned.channel_id, scanned.name, scanned.columns,
+    scanned.columns_made, scanned.triggers, scanned.revision, scanned.created_at,
+    scanned.updated_at, scanned.trashed_at
 """
 
 
 def claim_table_to_scan(
     conn: Connection, table_id: UUID, *, scanned_at: datetime, now: datetime
-) -> bool:
-    """Lock a table as ``claim_table`` does and note that it was scanned ``now``.
+) -> CustomTable | None:
+    """Lock and return a table as ``claim_table`` does, and note that it was scanned ``now``.
 
-    False also if another tick has scanned it after ``scanned_at``.
+    None also if another tick has scanned it after ``scanned_at``.
     """
     parameters = {"table_id": table_id, "scanned_at": scanned_at, "now": now}
-    return conn.execute(_CLAIM_TO_SCAN, parameters).rowcount == 1
+    claimed = read_tables(conn, _CLAIM_TO_SCAN, parameters)
+    return claimed[0] if claimed else None
 
 
 _MARK_SCANNED = "UPDATE custom_table SET scanned_at = %(now)s WHERE id = %(table_id)s"

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
-from psycopg.rows import class_row
+from psycopg.rows import args_row
 
 from shared.queries.arrays import prepare
 
@@ -87,6 +88,9 @@ def walk_stretch(
     return Stretch(count=count, last=last, record_ids=record_ids)
 
 
+_NO_CELLS: Mapping[str, Any] = MappingProxyType({})
+
+
 class WalkRow(NamedTuple):
     """A live record before a date trigger; a tuple, since a page has up to 10,000 of them.
 
@@ -99,4 +103,51 @@ class WalkRow(NamedTuple):
     version: int
     cell: str | None
     look_at: datetime | None
-    data: Mapping[str, Any] = {}  # noqa: RUF012
+    data: Mapping[str, Any] = _NO_CELLS
+
+
+_CELL = """
+SELECT record.id, record.version, record.data ->> %(column_id)s, due_value.fire_at
+"""
+
+_AND_CELLS_OF_WHEN = """
+    , (
+        SELECT jsonb_object_agg(named.id, record.data -> named.id)
+        FROM unnest(%(when_ids)b::text[]) AS named (id)
+    )
+"""
+
+_BY_ID = """
+FROM record
+LEFT JOIN due_value
+    ON due_value.trigger_ref = %(trigger_ref)s AND due_value.record_id = record.id
+WHERE record.id = ANY(%(record_ids)b::bigint[])
+    AND record.table_id = %(table_id)s
+    AND record.deleted_at IS NULL
+ORDER BY record.id
+"""
+
+_ROWS = _CELL + _BY_ID
+_ROWS_WITH_WHEN = _CELL + _AND_CELLS_OF_WHEN + _BY_ID
+
+
+def walk_rows(
+    conn: Connection,
+    *,
+    table_id: UUID,
+    trigger_ref: int,
+    column_id: str,
+    when_ids: Sequence[str],
+    record_ids: Sequence[int],
+) -> list[WalkRow]:
+    """Return those of these records of the table that are live, by id."""
+    parameters = {
+        "table_id": table_id,
+        "trigger_ref": trigger_ref,
+        "column_id": column_id,
+        "when_ids": list(when_ids),
+        "record_ids": list(record_ids),
+    }
+    statement = _ROWS_WITH_WHEN if when_ids else _ROWS
+    with conn.cursor(row_factory=args_row(WalkRow)) as rows:
+        return rows.execute(statement, parameters, prepare=prepare(record_ids)).fetchall()

@@ -9,7 +9,6 @@ from psycopg import Connection
 from shared.domain.triggers import TriggerState
 from shared.domain.work import Reference
 from shared.observability import metrics
-from shared.queries.custom_tables import get_table
 from shared.queries.due_tables import claim_table, tables_with_clock_due
 from shared.queries.notifications import notify_work
 from shared.queries.trigger_states import list_states, postpone_looks, set_next_due
@@ -49,7 +48,7 @@ def _fire_table(
             raise
         metrics.TICK_FAILURES.labels("table").inc()
         _log.exception("table_failed", table_id=str(table_id), reason=str(error))
-        if concerns_whole(error):
+        if concerns_whole(conn, error):
             return None  # it passes: the next pass looks again
         postpone_looks(conn, table_id, until=now + _AFTER_FAILURE, now=now)
         return []
@@ -61,10 +60,11 @@ def _fire_claimed(
     """Return the runs of the table's due triggers; None when the table was not to be had."""
     created: list[tuple[str, Reference]] = []
     with conn.transaction():
-        if not claim_table(conn, table_id):
+        table = claim_table(conn, table_id)
+        if table is None:
             return None
         states = list_states(conn, table_id)
-        met = schedule_triggers(get_table(conn, table_id), states)
+        met = schedule_triggers(table, states)
         ready = {one.state.ref: one for one in enabled_triggers(met)}
         for state in states:
             if state.next_due_at is None or state.next_due_at > now:
@@ -90,7 +90,7 @@ def _look(
         with conn.transaction():
             return fire_clock(conn, ready, announced=announced, now=now)
     except Exception as error:
-        if concerns_whole(error):
+        if concerns_whole(conn, error):
             raise
         metrics.TICK_FAILURES.labels("trigger").inc()
         _log.exception(

@@ -76,7 +76,7 @@ def _readable_tables(conn: Connection, table_ids: Sequence[UUID]) -> list[Custom
         with conn.transaction():
             return list_tables_by_id(conn, table_ids)
     except Exception as error:
-        if concerns_whole(error):
+        if concerns_whole(conn, error):
             raise
         if len(table_ids) == 1:
             metrics.TICK_FAILURES.labels("table").inc()

@@ -62,13 +62,34 @@ def judge(conn: Connection, ready: Ready, rows: Sequence[WalkRow], *, now: datet
     return judge_page(ready.trigger, rows, consumed=consumed, now=now)
 
 
-def fire_rows(
-    conn: Connection, ready: Ready, rows: Sequence[WalkRow], *, announced: bool, now: datetime
+def fire_records(
+    conn: Connection, ready: Ready, record_ids: Sequence[int], *, announced: bool, now: datetime
 ) -> Fired:
-    """Insert runs for the rows that are due, and entries of the due index for those ahead."""
-    if not rows:
-        return Fired()
-    page = judge(conn, ready, rows, now=now)
+    """Insert runs for the records that are due, and entries of the due index for those ahead.
+
+    A record that fails is set aside, and stops no other.
+    """
+
+    def fire(record_ids: Sequence[int]) -> Fired:
+        rows = read_records(conn, ready, record_ids)
+        return _fire(conn, ready, judge(conn, ready, rows, now=now), announced=announced, now=now)
+
+    def set_aside(record_id: int, error: Exception) -> None:
+        metrics.TICK_FAILURES.labels("record").inc()
+        _log.exception(
+            "record_set_aside",
+            table_id=str(ready.table.id),
+            trigger_id=ready.state.trigger_id,
+            record_id=record_id,
+            reason=str(error),
+        )
+
+    return sum_fired(without_culprits(conn, record_ids, fire, set_aside))
+
+
+def _fire(
+    conn: Connection, ready: Ready, page: DatePage, *, announced: bool, now: datetime
+) -> Fired:
     references: list[Reference] = []
     if page.due:
         references = insert_date_runs(
@@ -92,28 +113,6 @@ def fire_rows(
     )
 
 
-def fire_records(
-    conn: Connection, ready: Ready, record_ids: Sequence[int], *, announced: bool, now: datetime
-) -> Fired:
-    """Do as ``fire_rows`` with these records; one that fails is set aside, and stops no other."""
-
-    def fire(record_ids: Sequence[int]) -> Fired:
-        rows = read_records(conn, ready, record_ids)
-        return fire_rows(conn, ready, rows, announced=announced, now=now)
-
-    def set_aside(record_id: int, error: Exception) -> None:
-        metrics.TICK_FAILURES.labels("record").inc()
-        _log.exception(
-            "record_set_aside",
-            table_id=str(ready.table.id),
-            trigger_id=ready.state.trigger_id,
-            record_id=record_id,
-            reason=str(error),
-        )
-
-    return sum_fired(without_culprits(conn, record_ids, fire, set_aside))
-
-
 def without_culprits(
     conn: Connection,
     record_ids: Sequence[int],
@@ -125,15 +124,16 @@ def without_culprits(
     A list that fails is halved until the culprit stands alone. Raises what concerns the whole
     transaction.
     """
+    if not record_ids:
+        return []
     try:
         with conn.transaction():
             return [step(record_ids)]
     except Exception as error:
-        if concerns_whole(error):
+        if concerns_whole(conn, error):
             raise
-        if len(record_ids) <= 1:
-            for record_id in record_ids:
-                set_aside(record_id, error)
+        if len(record_ids) == 1:
+            set_aside(record_ids[0], error)
             return []
     half = len(record_ids) // 2
     return [

@@ -22,9 +22,8 @@ from shared.queries.trigger_states import list_states
 from shared.schedule.windows import never_matches
 from shared.usecases import fire_clocks, fire_dates
 from shared.usecases.fire_dates import read_records, without_culprits
-from shared.usecases.retrying import concerns_whole
 from shared.usecases.scheduled_triggers import Broken, Ready, schedule_triggers
-from shared.usecases.walk import begin_walk, read_keys, read_page
+from shared.usecases.walk import begin_walk, next_page
 
 RECORD_LIMIT = 1000
 
@@ -148,22 +147,15 @@ def _first_page(
 
     The tick would set those aside.
     """
-    walk = begin_walk(ready.state)
+    record_ids, _ = next_page(conn, ready, begin_walk(ready.state), limit=record_limit)
     unreadable: list[int] = []
-    try:
-        with conn.transaction():
-            rows, _ = read_page(conn, ready, walk, limit=record_limit)
-    except Exception as error:
-        if concerns_whole(error):
-            raise
-        keys, _ = read_keys(conn, ready, walk, limit=record_limit)
-        parts = without_culprits(
-            conn,
-            [key.record_id for key in keys],
-            lambda record_ids: read_records(conn, ready, record_ids),
-            lambda record_id, _: unreadable.append(record_id),
-        )
-        rows = [row for part in parts for row in part]
+    parts = without_culprits(
+        conn,
+        record_ids,
+        lambda record_ids: read_records(conn, ready, record_ids),
+        lambda record_id, _: unreadable.append(record_id),
+    )
+    rows = [row for part in parts for row in part]
     return fire_dates.judge(conn, ready, rows, now=now), len(unreadable)
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from psycopg import OperationalError
+from psycopg import Connection, OperationalError
 from psycopg.errors import DeadlockDetected, SerializationFailure
+from psycopg.pq import TransactionStatus
 
 RETRIES = 3
 
@@ -25,10 +26,12 @@ def retried(transaction: Callable[[], T]) -> T:
     return transaction()
 
 
-def concerns_whole(error: Exception) -> bool:
-    """Tell whether a failure within a savepoint is the whole transaction's: it is to be raised.
+def concerns_whole(conn: Connection, error: Exception) -> bool:
+    """Tell whether a failure is the whole transaction's: it is to be raised.
 
     A lock not to be had, a full disk, a lost session are no fault of the row, trigger or table at
-    hand, and pass: nothing may be set aside for them.
+    hand, and pass: nothing may be set aside for them. Nor can a transaction go on that no savepoint
+    has saved.
     """
-    return isinstance(error, OperationalError)
+    is_aborted = conn.info.transaction_status == TransactionStatus.INERROR
+    return is_aborted or isinstance(error, OperationalError)

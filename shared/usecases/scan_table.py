@@ -8,11 +8,11 @@ from uuid import UUID
 import structlog
 from psycopg import Connection
 
+from shared.domain.records import CustomTable
 from shared.domain.runs import RunKind
 from shared.domain.work import Reference
 from shared.lifecycle import monotonic
 from shared.observability import metrics
-from shared.queries.custom_tables import get_table
 from shared.queries.due_tables import claim_table, mark_scanned
 from shared.queries.notifications import notify_work
 from shared.queries.trigger_states import list_states
@@ -56,7 +56,7 @@ class Scan:
 
 
 def scan_table(
-    conn: Connection, table_id: UUID, order: Order, *, claim: Callable[[], bool]
+    conn: Connection, table_id: UUID, order: Order, *, claim: Callable[[], CustomTable | None]
 ) -> Scan | None:
     """Evaluate a table's triggers and return what came of it; None when it was not to be had.
 
@@ -91,14 +91,18 @@ def _next_part(
 
 
 def _part(
-    conn: Connection, table_id: UUID, order: Order, scan: Scan, claim: Callable[[], bool]
+    conn: Connection,
+    table_id: UUID,
+    order: Order,
+    scan: Scan,
+    claim: Callable[[], CustomTable | None],
 ) -> Scan | None:
     """Do one transaction's worth; None when the claim was refused."""
     with conn.transaction():
-        if not claim():
+        table = claim()
+        if table is None:
             return None
         until = monotonic() + order.lock_seconds
-        table = get_table(conn, table_id)
         met = schedule_triggers(table, list_states(conn, table_id))
         scan = replace(scan, has_schedules=bool(met))
         before = len(scan.references)
@@ -138,7 +142,7 @@ def _evaluate(conn: Connection, ready: Ready, order: Order, scan: Scan) -> Scan:
         step = _fire if ready.is_clock else _walk
         return step(conn, ready, order, scan)
     except Exception as error:
-        if concerns_whole(error):
+        if concerns_whole(conn, error):
             raise
         metrics.TICK_FAILURES.labels("trigger").inc()
         _log.exception(

@@ -3,27 +3,23 @@
 Tick and preview read the same pages; a tick also acts on them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypeVar
 
-import structlog
 from psycopg import Connection
 
 from shared.domain.triggers import TriggerState
-from shared.queries.record_walk import WalkKey, WalkRow, walk_keys, walk_page
+from shared.evaluator.date_trigger import ahead_from
+from shared.queries.record_walk import Cursor, Stretch, walk_stretch
 from shared.queries.trigger_states import move_cursor
-from shared.usecases.fire_dates import Fired, date_column, fire_records, fire_rows, when_ids
-from shared.usecases.retrying import concerns_whole
+from shared.usecases.fire_dates import Fired, date_column, fire_records
 from shared.usecases.scheduled_triggers import Ready
-
-_log = structlog.get_logger()
-
-Cursor = tuple[datetime, int]
 
 MAX_PAGES = 11
 """One page, and up to ten further ones while none has a due row (spec 1 §7)."""
+
+_AUDIT_MINUTES = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,65 +41,39 @@ def begin_walk(state: TriggerState) -> Walk:
     return Walk(start=state.cursor, cursor=state.cursor)
 
 
-class _Placed(Protocol):
-    """A row, or its key alone."""
-
-    @property
-    def record_id(self) -> int: ...
-
-    @property
-    def created_at(self) -> datetime: ...
-
-
-P = TypeVar("P", bound=_Placed)
-
-
-def read_page(
-    conn: Connection, ready: Ready, walk: Walk, *, limit: int
-) -> tuple[list[WalkRow], Walk]:
-    """Return the next page of the walk, at most ``limit`` rows, and the walk behind it.
+def next_page(
+    conn: Connection, ready: Ready, walk: Walk, *, limit: int, before: str | None = None
+) -> tuple[list[int], Walk]:
+    """Return the ids of the next page of the walk, at most ``limit``, and the walk behind it.
 
     The page goes over the end of the table to its beginning; no row comes twice in a walk.
+    ``before`` leaves out the rows whose cell is not less; they count all the same.
     """
 
-    def read(cursor: Cursor | None, limit: int) -> list[WalkRow]:
-        return walk_page(
+    def read(after: Cursor | None, up_to: Cursor | None, limit: int) -> Stretch:
+        return walk_stretch(
             conn,
             table_id=ready.table.id,
-            trigger_ref=ready.state.ref,
             column_id=date_column(ready).id,
-            when_ids=when_ids(ready),
-            cursor=cursor,
+            before=before,
+            after=after,
+            up_to=up_to,
             limit=limit,
         )
 
-    return _next_page(read, walk, limit)
+    stretches = [read(walk.cursor, walk.start if walk.wrapped else None, limit)]
+    wraps_now = not walk.wrapped and stretches[0].count < limit
+    if wraps_now and walk.start is not None:
+        stretches.append(read(None, walk.start, limit - stretches[0].count))
+    record_ids = [record_id for stretch in stretches for record_id in stretch.record_ids]
+    return record_ids, _behind(walk, stretches, limit=limit, wrapped=walk.wrapped or wraps_now)
 
 
-def read_keys(
-    conn: Connection, ready: Ready, walk: Walk, *, limit: int
-) -> tuple[list[WalkKey], Walk]:
-    """Return the keys of the records on the page that ``read_page`` would return."""
-
-    def read(cursor: Cursor | None, limit: int) -> list[WalkKey]:
-        return walk_keys(conn, table_id=ready.table.id, cursor=cursor, limit=limit)
-
-    return _next_page(read, walk, limit)
-
-
-def _next_page(
-    read: Callable[[Cursor | None, int], list[P]], walk: Walk, limit: int
-) -> tuple[list[P], Walk]:
-    rows = read(walk.cursor, limit)
-    wraps_now = not walk.wrapped and len(rows) < limit
-    if walk.wrapped:
-        rows = _up_to(walk.start, rows)
-    elif wraps_now and walk.start is not None:
-        rows = rows + _up_to(walk.start, read(None, limit - len(rows)))
-    wrapped = walk.wrapped or wraps_now
-    cursor = _place(rows[-1]) if rows else walk.cursor
-    is_short = len(rows) < limit
-    return rows, Walk(
+def _behind(walk: Walk, stretches: Sequence[Stretch], *, limit: int, wrapped: bool) -> Walk:
+    reached = [stretch.last for stretch in stretches if stretch.last is not None]
+    cursor = reached[-1] if reached else walk.cursor
+    is_short = sum(stretch.count for stretch in stretches) < limit
+    return Walk(
         start=walk.start,
         cursor=cursor,
         pages=walk.pages + 1,
@@ -112,52 +82,24 @@ def _next_page(
     )
 
 
-def _up_to(start: Cursor | None, rows: Sequence[P]) -> list[P]:
-    return [row for row in rows if start is not None and _place(row) <= start]
-
-
-def _place(row: _Placed) -> Cursor:
-    return row.created_at, row.record_id
-
-
 def take_page(
     conn: Connection, ready: Ready, walk: Walk, *, limit: int, announced: bool, now: datetime
 ) -> tuple[Fired, Walk]:
-    """Act on the next page and move the trigger's cursor behind it, whole or not at all.
-
-    Of a page that fails, the records are taken by themselves and the culprits set aside.
-    """
-    try:
-        with conn.transaction():
-            rows, further = read_page(conn, ready, walk, limit=limit)
-            fired = fire_rows(conn, ready, rows, announced=announced, now=now)
-            _move_cursor(conn, ready.state, walk, further)
-            return fired, further
-    except Exception as error:
-        if concerns_whole(error):
-            raise
-        _log.warning(
-            "page_failed",
-            table_id=str(ready.table.id),
-            trigger_id=ready.state.trigger_id,
-            reason=str(error),
-        )
-    return _take_page_apart(conn, ready, walk, limit=limit, announced=announced, now=now)
-
-
-def _take_page_apart(
-    conn: Connection, ready: Ready, walk: Walk, *, limit: int, announced: bool, now: datetime
-) -> tuple[Fired, Walk]:
-    with conn.transaction():
-        keys, further = read_keys(conn, ready, walk, limit=limit)
-        fired = fire_records(
-            conn, ready, [key.record_id for key in keys], announced=announced, now=now
-        )
-        _move_cursor(conn, ready.state, walk, further)
+    """Act on the next page and move the trigger's cursor behind it."""
+    before = None if _is_audited(ready.state, now=now) else ahead_from(ready.trigger, now=now)
+    record_ids, further = next_page(conn, ready, walk, limit=limit, before=before)
+    fired = fire_records(conn, ready, record_ids, announced=announced, now=now)
+    caught_up = further.wrapped and not ready.state.caught_up
+    if further.cursor != walk.cursor or caught_up:
+        move_cursor(conn, ready.state.ref, cursor=further.cursor, caught_up=caught_up)
     return fired, further
 
 
-def _move_cursor(conn: Connection, state: TriggerState, walk: Walk, further: Walk) -> None:
-    caught_up = further.wrapped and not state.caught_up
-    if further.cursor != walk.cursor or caught_up:
-        move_cursor(conn, state.ref, cursor=further.cursor, caught_up=caught_up)
+def _is_audited(state: TriggerState, *, now: datetime) -> bool:
+    """Tell whether this tick also looks at rows that surely lie ahead, to fill the due index.
+
+    It does until the walk has passed all rows, and from then on one minute an hour. The rows that
+    may be due it looks at always.
+    """
+    minute = int(now.timestamp()) // 60
+    return not state.caught_up or (minute + state.ref) % _AUDIT_MINUTES == 0

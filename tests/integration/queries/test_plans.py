@@ -119,11 +119,19 @@ def test_a_listing_of_runs_uses_the_index_of_its_filter(conn, runs_table, filter
 def test_the_walk_and_the_listing_of_records_use_the_index_of_the_walk(conn, state):
     place = {"table_id": state.table_id, "created_at": LONG_AGO + timedelta(minutes=5)}
     page = place | {"record_id": 1, "limit": 100}
-    walk = page | {"trigger_ref": state.ref, "column_id": "c2", "when_ids": []}
+    stretch = {
+        "table_id": state.table_id,
+        "column_id": "c2",
+        "before": "2026-07-25",
+        "after_created_at": LONG_AGO + timedelta(minutes=5),
+        "after_id": 1,
+        "up_to_created_at": FAR_OFF,
+        "up_to_id": 1,
+        "limit": 100,
+    }
 
     for statement, parameters in (
-        (record_walk._WALK_PAGE, walk),
-        (record_walk._WALK_KEYS, page),
+        (record_walk._STRETCH, stretch),
         (records._LIST_RECORDS, page),
     ):
         for plan in plans_of(conn, statement, parameters):

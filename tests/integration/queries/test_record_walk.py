@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from shared.queries.due_values import DueValue, put_due_values
-from shared.queries.record_walk import walk_keys, walk_page, walk_rows
+from shared.queries.record_walk import Stretch, walk_rows, walk_stretch
 from tests.builders_db import FAR_OFF, LONG_AGO, NOW, insert_records, insert_state, insert_table
 
 
@@ -17,44 +17,48 @@ def state(conn, table):
     return insert_state(conn, table)
 
 
-def _page(conn, state, *, cursor=None, limit=10, column_id="c2", when_ids=()):
-    return walk_page(
+def _stretch(conn, table, *, before=None, after=None, up_to=None, limit=10):
+    return walk_stretch(
         conn,
-        table_id=state.table_id,
-        trigger_ref=state.ref,
-        column_id=column_id,
-        when_ids=when_ids,
-        cursor=cursor,
+        table_id=table.id,
+        column_id="c2",
+        before=before,
+        after=after,
+        up_to=up_to,
         limit=limit,
     )
 
 
-def _rows(conn, state, record_ids):
+def _rows(conn, state, record_ids, *, when_ids=()):
     return walk_rows(
         conn,
         table_id=state.table_id,
         trigger_ref=state.ref,
         column_id="c2",
-        when_ids=["c3"],
+        when_ids=when_ids,
         record_ids=record_ids,
     )
+
+
+def _place(record):
+    return record.created_at, record.id
 
 
 def test_a_row_has_the_one_cell_and_those_that_when_names(conn, table, state):
     data = {"c1": "a", "c2": "2026-07-25", "c3": 5}
     (record,) = insert_records(conn, table, [data], version=4)
 
-    (row,) = _page(conn, state, when_ids=["c3", "c9"])
+    (row,) = _rows(conn, state, [record.id], when_ids=["c3", "c9"])
 
-    assert (row.record_id, row.version, row.created_at) == (record.id, 4, LONG_AGO)
+    assert (row.record_id, row.version) == (record.id, 4)
     assert (row.cell, row.data) == ("2026-07-25", {"c3": 5, "c9": None})
     assert row.look_at is None
 
 
 def test_without_when_no_other_cell_is_shipped(conn, table, state):
-    insert_records(conn, table, [{"c1": "a"}])
+    (record,) = insert_records(conn, table, [{"c1": "a"}])
 
-    (row,) = _page(conn, state)
+    (row,) = _rows(conn, state, [record.id])
 
     assert (row.cell, row.data) == (None, {})
 
@@ -64,41 +68,17 @@ def test_without_when_no_other_cell_is_shipped(conn, table, state):
     [(None, None), ("", ""), (" 2026-07-25 ", " 2026-07-25 "), (20260725, "20260725"), ([], "[]")],
 )
 def test_a_cell_is_shipped_as_text(conn, table, state, cell, text):
-    insert_records(conn, table, [{"c2": cell}])
+    (record,) = insert_records(conn, table, [{"c2": cell}])
 
-    assert _page(conn, state)[0].cell == text
-
-
-def test_the_walk_goes_by_creation_then_by_id(conn, table, state):
-    late = insert_records(conn, table, [{}], created_at=NOW)
-    early = insert_records(conn, table, [{}, {}])
-    twin = insert_records(conn, table, [{}], created_at=LONG_AGO)
-
-    ids = [row.record_id for row in _page(conn, state)]
-
-    assert ids == [early[0].id, twin[0].id, early[1].id, late[0].id]
+    assert _rows(conn, state, [record.id])[0].cell == text
 
 
-def test_the_walk_goes_on_behind_its_cursor(conn, table, state):
-    records = insert_records(conn, table, [{} for _ in range(5)])
-    cursor = (records[1].created_at, records[1].id)
+def test_rows_are_found_by_id(conn, table, state):
+    records = insert_records(conn, table, [{"c2": "2026-07-25", "c3": number} for number in (1, 2)])
 
-    page = _page(conn, state, cursor=cursor, limit=2)
+    rows = _rows(conn, state, [records[1].id, records[0].id, 404], when_ids=["c3"])
 
-    assert [row.record_id for row in page] == [records[2].id, records[3].id]
-    keys = walk_keys(conn, table_id=table.id, cursor=cursor, limit=2)
-    assert [(key.record_id, key.created_at) for key in keys] == [
-        (record.id, record.created_at) for record in records[2:4]
-    ]
-
-
-def test_deleted_records_and_those_of_other_tables_are_not_walked(conn, table, state):
-    (deleted,) = insert_records(conn, table, [{}], deleted_at=NOW)
-    (foreign,) = insert_records(conn, insert_table(conn), [{}])
-
-    assert _page(conn, state) == []
-    assert walk_keys(conn, table_id=table.id, cursor=None, limit=10) == []
-    assert _rows(conn, state, [deleted.id, foreign.id]) == []
+    assert [row.data for row in rows] == [{"c3": 1}, {"c3": 2}]
 
 
 def test_a_row_tells_its_entry_in_the_due_index_of_this_trigger(conn, table, state):
@@ -110,12 +90,68 @@ def test_a_row_tells_its_entry_in_the_due_index_of_this_trigger(conn, table, sta
     ]
     put_due_values(conn, tenant_id=table.tenant_id, entries=entries)
 
-    assert [row.look_at for row in _page(conn, state)] == [FAR_OFF]
+    assert [row.look_at for row in _rows(conn, state, [record.id])] == [FAR_OFF]
 
 
-def test_rows_are_found_by_id(conn, table, state):
-    records = insert_records(conn, table, [{"c2": "2026-07-25", "c3": number} for number in (1, 2)])
+def test_deleted_records_and_those_of_other_tables_are_not_walked(conn, table, state):
+    (deleted,) = insert_records(conn, table, [{}], deleted_at=NOW)
+    (foreign,) = insert_records(conn, insert_table(conn), [{}])
 
-    rows = _rows(conn, state, [records[1].id, records[0].id, 404])
+    assert _stretch(conn, table) == Stretch(count=0, last=None, record_ids=[])
+    assert _rows(conn, state, [deleted.id, foreign.id]) == []
 
-    assert [row.data for row in rows] == [{"c3": 1}, {"c3": 2}]
+
+def test_the_walk_goes_by_creation_then_by_id(conn, table):
+    late = insert_records(conn, table, [{}], created_at=NOW)
+    early = insert_records(conn, table, [{}, {}])
+    twin = insert_records(conn, table, [{}], created_at=LONG_AGO)
+    in_order = [early[0], twin[0], early[1], late[0]]
+
+    for count in range(1, 5):
+        stretch = _stretch(conn, table, limit=count)
+
+        assert sorted(stretch.record_ids) == sorted(one.id for one in in_order[:count])
+        assert (stretch.count, stretch.last) == (count, _place(in_order[count - 1]))
+
+
+def test_the_walk_goes_on_behind_a_place_and_up_to_another(conn, table):
+    records = insert_records(conn, table, [{} for _ in range(6)])
+
+    stretch = _stretch(conn, table, after=_place(records[1]), up_to=_place(records[3]))
+
+    assert stretch == Stretch(
+        count=2, last=_place(records[3]), record_ids=[records[2].id, records[3].id]
+    )
+
+
+def test_records_made_in_one_instant_are_told_apart(conn, table):
+    records = [insert_records(conn, table, [{}])[0] for _ in range(4)]
+
+    first = _stretch(conn, table, limit=3)
+    second = _stretch(conn, table, after=first.last, limit=3)
+
+    assert first.last == _place(records[2])
+    assert second.record_ids == [records[3].id]
+
+
+def test_rows_whose_cell_is_not_less_than_the_bound_count_and_want_no_look(conn, table):
+    cells = ["2026-07-25", "2026-07-26", " 2030-01-01", "2026-07-25 23:59", "soon", "Ä", None, 7]
+    records = insert_records(conn, table, [{"c2": cell} for cell in cells])
+
+    stretch = _stretch(conn, table, before="2026-07-26")
+
+    assert (stretch.count, stretch.last) == (8, _place(records[7]))
+    assert stretch.record_ids == [records[place].id for place in (0, 2, 3)]
+
+
+def test_without_a_bound_every_row_wants_a_look(conn, table):
+    records = insert_records(conn, table, [{"c2": "2099-01-01"}, {}, {"c2": None}])
+
+    assert _stretch(conn, table).record_ids == [record.id for record in records]
+
+
+def test_what_the_driver_cannot_read_is_walked_over(conn, table):
+    (record,) = insert_records(conn, table, [{}])
+    conn.execute("UPDATE record SET data = %s", ['{"c2": ' + "9" * 5000 + "}"])
+
+    assert _stretch(conn, table).record_ids == [record.id]

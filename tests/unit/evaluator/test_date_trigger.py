@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.evaluator.date_trigger import Ahead, Due, judge_page, look_at
+from shared.evaluator.date_trigger import Ahead, Due, ahead_from, judge_page, look_at
 from tests.builders import NOW, SCHEDULES, a_candidate, a_read_trigger
 
 DONE = {"column": "status", "op": "neq", "value": "done"}
@@ -230,3 +230,35 @@ def test_what_has_fired_never_fires_again(values, offset):
 
     assert again.due == []
     assert again.already_fired == first.due_now
+
+
+@pytest.mark.parametrize(
+    ("offset_minutes", "bound"), [(0, "2026-07-26"), (-899, "2026-07-26"), (-900, "2026-07-27")]
+)
+def test_no_text_from_the_day_after_on_can_be_due(offset_minutes, bound):
+    assert ahead_from(a_date_trigger(offset_minutes=offset_minutes), now=NOW) == bound
+
+
+def test_at_the_end_of_time_there_is_no_such_day():
+    end = datetime.max.replace(tzinfo=UTC)
+
+    assert ahead_from(a_date_trigger(), now=end) is None
+
+
+_ODD_TEXTS = st.text(alphabet="0123456789-:TZ+. \tÄ")
+_DAYS = st.dates(min_value=NOW.date() - timedelta(days=40), max_value=NOW.date() + timedelta(40))
+_TAILS = st.sampled_from(["", " 23:59", "T00:00:00.5Z", "+14", " 09:00-12:00", "Z", " "])
+_TEXTS = _ODD_TEXTS | st.builds(lambda day, tail: f"{day}{tail}", _DAYS, _TAILS)
+
+
+@given(
+    text=_TEXTS,
+    offset_minutes=st.integers(-43200, 43200),
+    column=st.sampled_from(["due", "day"]),
+)
+def test_what_is_not_less_than_that_text_is_never_due(text, offset_minutes, column):
+    trigger = a_date_trigger(column=column, offset_minutes=offset_minutes)
+
+    page = judge(a_candidate(text), trigger=trigger)
+
+    assert page.due_now == 0 or text < ahead_from(trigger, now=NOW)
