@@ -15,6 +15,7 @@ from shared.errors import AppError, Unavailable
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=120.0)
 _BUSY = (429, 503)
 _TRIES = 6
+_CONNECTS = 2
 _PAGE = 100
 
 TABLES = "/tenant/custom-tables/tables"
@@ -100,9 +101,10 @@ class Api:
         repeatable: bool,
     ) -> dict[str, Any]:
         retries = urllib3.Retry(
-            total=_TRIES,
+            total=None,
+            connect=_CONNECTS,
             read=_TRIES if repeatable else 0,
-            redirect=0,
+            status=_TRIES,
             allowed_methods=None,
             status_forcelist=_BUSY,
             raise_on_status=False,

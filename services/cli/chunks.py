@@ -4,6 +4,7 @@ import csv
 import gzip
 import hashlib
 import io
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,7 +113,7 @@ def _csv_rows(source: Iterator[bytes], null: str | None) -> Iterator[bytes]:
     """Yield the header and the rows as they stand, between the ends that the csv module finds."""
     lines = _Lines(source)
     reader = csv.reader(lines)
-    while True:
+    for number in itertools.count():
         try:
             row = next(reader)
         except StopIteration:
@@ -120,7 +121,8 @@ def _csv_rows(source: Iterator[bytes], null: str | None) -> Iterator[bytes]:
         except csv.Error:
             row = []  # what is no CSV the API refuses, and only that
         raw = lines.taken()
-        yield _written(["" if text == null else text for text in row]) if null in row else raw
+        is_rewritten = number > 0 and null in row
+        yield _written(["" if text == null else text for text in row]) if is_rewritten else raw
 
 
 def _written(row: list[str]) -> bytes:

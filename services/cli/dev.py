@@ -64,7 +64,7 @@ def run_dev(project: Path, stop: Stop, *, port: int) -> None:
 def _run_services(
     supervisor: Supervisor, settings: Settings, folder: Path, stop: Stop, *, port: int
 ) -> None:
-    api_port = _free_from(port, host=settings.api_host)
+    api_port = first_free_port(port, host=settings.api_host)
     access = _prepare(
         settings, folder, api_url=f"http://{_reachable(settings.api_host)}:{api_port}"
     )
@@ -152,7 +152,8 @@ def _is_ready(health_port: int) -> bool:
         return False
 
 
-def _free_from(port: int, *, host: str) -> int:
+def first_free_port(port: int, *, host: str) -> int:
+    """Return ``port``, or the first above it on which nobody listens. Raises Unavailable."""
     for candidate in range(port, min(port + _PORT_TRIES, 65536)):
         with socket.socket() as probe:
             # As gunicorn binds: a port that was in use a moment ago is free.

@@ -18,7 +18,6 @@ from services.cli.commands.schedules import preview, tick
 from services.cli.commands.setup import migrate, openapi
 from services.cli.commands.tokens import token
 from shared.errors import AppError, InvalidInput, Unavailable
-from shared.observability.logs import configure_logging
 
 
 class _Refused(click.ClickException):
@@ -63,7 +62,6 @@ def main() -> None:
     Commands on a database read DATABASE_URL. Commands that talk to the API read its address from
     DUEBOOK_API and an API token of role moderator from DUEBOOK_TOKEN.
     """
-    configure_logging(service="cli", log_format="console", level="WARNING")
 
 
 for command in (

@@ -10,6 +10,7 @@ from services.cli.output import json_option, say_json, say_table
 from shared.db.clock import server_now
 from shared.db.connection import connect
 from shared.domain.invariants import Violation
+from shared.observability.logs import configure_logging
 from shared.queries.invariants import list_violations
 from shared.settings import Settings, read_settings
 
@@ -32,6 +33,7 @@ def doctor(verify: bool, grace: int, as_json: bool) -> None:
     Exit code 1 when something failed, or, with --verify, an invariant is broken.
     """
     settings = read_settings("cli")
+    configure_logging(service="cli", log_format="console", level="ERROR")
     checks = list(examine(settings))
     sound = all(check.state != "failed" for check in checks)
     violations = _verify(settings, grace) if verify and sound else []

@@ -8,6 +8,7 @@ import click
 from services.cli.api import TABLES, api_of_admin, api_of_moderator, api_option, find_table
 from services.cli.output import json_option, say_json, say_members, say_table
 from shared.db.connection import connect
+from shared.observability.logs import configure_logging
 from shared.settings import read_settings
 from shared.usecases import tick as ticks
 
@@ -58,6 +59,7 @@ def tick(table_limit: int, record_limit: int, api_url: str | None, as_json: bool
 
 def _tick_in_database(table_limit: int, record_limit: int) -> dict[str, Any]:
     settings = read_settings("cli")
+    configure_logging(service="cli", log_format="console", level="WARNING")
     with connect(settings.database_url.reveal(), application_name="duebook-cli") as conn:
         result = ticks.tick(conn, table_limit=table_limit, record_limit=record_limit)
     told = asdict(result)

@@ -1,0 +1,151 @@
+"""Commands that work on the database of DATABASE_URL."""
+
+import json
+
+import pytest
+
+from services.api.openapi import build_document
+from shared.db.migrate import known_migrations
+from shared.usecases.set_triggers import set_triggers
+from shared.usecases.tokens import authenticate
+from tests.builders_db import LONG_AGO, insert_run, insert_table
+from tests.integration.cli.conftest import CommandLine
+
+NOBODY = "postgresql://nobody:nothing@127.0.0.1:1/none"
+
+
+def test_migrate_applies_what_is_missing_and_then_nothing(empty_database_url):
+    operator = CommandLine(DATABASE_URL=empty_database_url)
+
+    first, second = operator.told("migrate"), operator.told("migrate")
+
+    assert first == {"applied": [migration.name for migration in known_migrations()]}
+    assert second == {"applied": []}
+    assert operator.run("migrate").stdout == "the database is up to date\n"
+
+
+def test_openapi_needs_no_server_and_no_database():
+    done = CommandLine().run("openapi")
+
+    assert json.loads(done.stdout) == build_document()
+
+
+def test_tick_creates_the_runs_that_are_due(on_database, conn):
+    table = insert_table(conn)
+    hourly = {"type": "interval", "every_seconds": 3600}
+    action = {"type": "notify", "chatroom_id": str(table.id), "message": "an hour"}
+    trigger = {"on": "schedule", "schedule": hourly, "actions": [action]}
+    set_triggers(conn, table.id, [trigger], now=LONG_AGO)
+
+    done = on_database.run_apart("tick", "--json")
+
+    assert json.loads(done.stdout) == {
+        "tables_scanned": 1,
+        "tables_with_schedules": 1,
+        "runs_created": 1,
+        "trigger_runs_requeued": 0,
+        "staged_changes_requeued": 0,
+    }
+
+
+def test_a_token_is_shown_once_and_can_be_listed_and_revoked(on_database, conn, tenant):
+    text = on_database.run("token", "create", "ci", "--tenant", "ours", "--role", "editor").stdout
+
+    assert authenticate(conn, text=text.strip()).role == "editor"
+    [listed] = on_database.told("token", "list", "--tenant", tenant.id)
+    assert (listed["name"], listed["revoked_at"]) == ("ci", None)
+    assert text.strip() not in json.dumps(listed)
+    assert on_database.told("token", "revoke", listed["id"], "--tenant", "ours")["revoked"]
+    [listed] = on_database.told("token", "list", "--tenant", "ours")
+    assert listed["revoked_at"] is not None
+
+
+def test_a_first_token_can_bring_its_tenant(on_database, conn):
+    text = on_database.told("token", "create", "first", "--tenant", "acme", "--new-tenant")["token"]
+
+    tenant_id = authenticate(conn, text=text).tenant_id
+    [name] = conn.execute("SELECT name FROM tenant WHERE id = %s", [tenant_id]).fetchone()
+    assert name == "acme"
+
+
+def test_an_unknown_tenant_is_told_in_one_line(on_database):
+    done = on_database.run("token", "list", "--tenant", "nobody")
+
+    assert (done.exit_code, done.stderr) == (1, "Error: there is no tenant 'nobody'\n")
+
+
+@pytest.mark.parametrize(
+    ("environment", "status", "told"),
+    [
+        ({}, 2, "DATABASE_URL"),
+        ({"DATABASE_URL": "mysql://x"}, 2, "DATABASE_URL"),
+        ({"DATABASE_URL": NOBODY}, 3, "the database: "),
+    ],
+)
+def test_a_database_that_is_not_named_or_not_reached_has_exit_codes(environment, status, told):
+    done = CommandLine(**environment).run("token", "list", "--tenant", "ours")
+
+    assert done.exit_code == status
+    assert told in done.stderr
+    assert "Traceback" not in done.output
+
+
+class TestDoctor:
+    def test_a_sound_installation_passes(self, on_database):
+        done = on_database.run_apart("doctor", "--verify", "--json")
+
+        told = json.loads(done.stdout)
+        assert done.returncode == 0
+        assert told["ok"]
+        assert told["violations"] == []
+        states = {check["name"]: check["state"] for check in told["checks"]}
+        assert states["workers"] == "warning"
+        assert set(states.values()) == {"ok", "warning"}
+        assert {"database", "migrations", "sessions", "notifications", "clock"} <= {*states}
+
+    def test_missing_migrations_are_a_failure(self, empty_database_url):
+        done = CommandLine(DATABASE_URL=empty_database_url).run_apart("doctor")
+
+        assert done.returncode == 1
+        assert "run duebook migrate" in done.stdout
+
+    def test_a_database_that_is_not_reached_is_a_failure(self):
+        done = CommandLine(DATABASE_URL=NOBODY).run_apart("doctor", "--json")
+
+        checks = json.loads(done.stdout)["checks"]
+        assert done.returncode == 1
+        assert ("database", "failed") in [(check["name"], check["state"]) for check in checks]
+
+    def test_a_broken_invariant_is_told_by_its_number(self, on_database, conn):
+        run_id = insert_run(conn, status="done", attempts=2)
+
+        done = on_database.run_apart("doctor", "--verify", "--json")
+
+        assert done.returncode == 1
+        found = [
+            (violation["invariant"], violation["found"])
+            for violation in json.loads(done.stdout)["violations"]
+        ]
+        assert ("I13", f"run {run_id}, attempts 2, worker losses 0") in found
+
+    def test_what_is_late_counts_as_forgotten_after_the_grace(self, on_database, conn):
+        insert_run(conn, created_at=LONG_AGO)
+        decades = 40 * 365 * 86_400
+
+        late = on_database.run_apart("doctor", "--verify", "--json")
+        patient = on_database.run_apart("doctor", "--verify", "--grace", decades, "--json")
+
+        def numbers(done):
+            return {one["invariant"] for one in json.loads(done.stdout)["violations"]}
+
+        assert "I8" in numbers(late)
+        assert "I8" not in numbers(patient)
+
+    def test_the_broker_is_looked_at_where_there_is_one(self, on_database, rabbit_url):
+        on_database.environment["AMQP_URL"] = rabbit_url
+
+        checks = json.loads(on_database.run_apart("doctor", "--json").stdout)["checks"]
+
+        [broker] = [check for check in checks if check["name"] == "broker"]
+        assert broker["state"] == "ok"
+        assert "action_execute 0" in broker["found"]
