@@ -21,11 +21,12 @@ def read_options(
     *,
     sizes: Mapping[str, tuple[int, int]],
     flags: Mapping[str, str] | None = None,
+    paths: Mapping[str, str] | None = None,
 ) -> argparse.Namespace:
     """Return the options of a benchmark, with each size as a number.
 
     ``sizes`` has the default of each and its value under ``--full``; one that is given wins.
-    ``flags`` are further switches with their help.
+    ``flags`` are further switches with their help, ``paths`` arguments that may be left out.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
@@ -35,6 +36,8 @@ def read_options(
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=help)
     for name, help in (flags or {}).items():
         parser.add_argument(f"--{name}", action="store_true", help=help)
+    for name, help in (paths or {}).items():
+        parser.add_argument(name, nargs="?", type=Path, help=help)
     options = parser.parse_args()
     for name, (small, full) in sizes.items():
         if getattr(options, name) is None:
@@ -53,7 +56,8 @@ def report(question: str, title: str, rows: Sequence[Row], *, options: argparse.
     if options.json:
         sizes = {name: value for name, value in vars(options).items() if name != "json"}
         figures = {"question": question, "machine": machine(), "options": sizes, "rows": rows}
-        options.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(figures, indent=1, default=str)
+        options.json.write_text(f"{text}\n", encoding="utf-8")
 
 
 def machine() -> dict[str, Any]:
