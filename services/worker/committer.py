@@ -11,6 +11,12 @@ from dataclasses import dataclass, field
 import psycopg
 import structlog
 from psycopg import Connection
+from psycopg.errors import (
+    DeadlockDetected,
+    LockNotAvailable,
+    QueryCanceled,
+    SerializationFailure,
+)
 
 from services.worker.steps import Finish, HandBack, Postpone, Step, ids_of, write_steps
 from shared.lifecycle import Stop, backoff_seconds
@@ -21,13 +27,15 @@ _GROUP = 256
 _AGE_SECONDS = 0.003
 _PAUSE_LIMIT_SECONDS = 5.0
 _GIVING_UP_SECONDS = 1.0
-# What PostgreSQL or its driver has against a value. All else is the database's own trouble.
-_FAULTS_OF_A_STEP = (
+# What PostgreSQL or its driver has against a value, and what keeps a row from being written just
+# now. All else is the database's own trouble, which another session may not have.
+_FAULTS = (
     psycopg.DataError,
     psycopg.IntegrityError,
     psycopg.ProgrammingError,
     psycopg.NotSupportedError,
 )
+_TROUBLES_OF_A_ROW = (LockNotAvailable, DeadlockDetected, SerializationFailure, QueryCanceled)
 
 
 @dataclass(slots=True)
@@ -108,8 +116,7 @@ class Committer:
             failures = failures + 1 if len(left) == len(group) else 0
             if failures:
                 self._give_up.wait(backoff_seconds(failures, limit=_PAUSE_LIMIT_SECONDS))
-        if self._conn:
-            self._conn.close()
+        self._close()
 
     def _next_group(self) -> list[_Entry]:
         """Wait for a first step, then a few milliseconds for company; [] when closed and empty."""
@@ -137,16 +144,19 @@ class Committer:
 
     def _write_apart(self, group: list[_Entry], error: Exception) -> list[_Entry]:
         is_lost = self._conn is None or self._conn.closed
-        is_fault = not is_lost and _is_of_a_step(error)
-        if not is_fault:
+        is_fault = isinstance(error, _FAULTS) or not isinstance(error, psycopg.Error)
+        if is_lost or not (is_fault or isinstance(error, _TROUBLES_OF_A_ROW)):
             _log.warning("commit_failed", reason=str(error), steps=len(group))
-        if is_lost or (len(group) == 1 and not is_fault):
+            self._close()
             return group
-        if len(group) == 1:
+        if len(group) > 1:
+            return [left for entry in group for left in self._write([entry])]
+        if is_fault:
             _log.error("step_refused", **ids_of(group[0].step.run), exc_info=error)
             _refuse(group)
             return []
-        return [left for entry in group for left in self._write([entry])]
+        _log.warning("commit_failed", reason=str(error), steps=1)
+        return group
 
     def _write_together(self, group: list[_Entry]) -> None:
         if self._conn is None or self._conn.closed:
@@ -161,9 +171,9 @@ class Committer:
         for entry in group:
             entry.answer(is_held=entry.step.run.id in held)
 
-
-def _is_of_a_step(error: Exception) -> bool:
-    return isinstance(error, _FAULTS_OF_A_STEP) or not isinstance(error, psycopg.Error)
+    def _close(self) -> None:
+        if self._conn:
+            self._conn.close()
 
 
 def _refuse(group: list[_Entry]) -> None:

@@ -6,6 +6,7 @@ from services.worker.committer import Committer
 from services.worker.steps import Finish, HandBack, Intent, Postpone, Save
 from shared.db.connection import connect
 from shared.domain.runs import receipt
+from shared.observability import metrics
 from tests.builders_db import LONG_AGO
 from tests.integration.worker.runs import notify
 
@@ -79,6 +80,79 @@ def test_a_step_that_cannot_be_written_leaves_its_group_alone(bench):
 
     assert [future.result() for future in futures] == [True, False, True]
     assert [bench.run(id)["status"] for id in ids] == ["done", "running", "done"]
+
+
+def test_a_locked_row_holds_up_no_other_step(bench, conn, database_url, other_conn):
+    ids, runs = claimed(bench, 3)
+    committer = Committer(lambda: connect(database_url, application_name="c", lock_seconds=1))
+    committer.start()
+
+    with other_conn.transaction():
+        other_conn.execute("SELECT FROM trigger_run WHERE id = %s FOR UPDATE", [ids[1]])
+        futures = [committer.submit(a_finish(run)) for run in runs]
+        assert futures[0].result()
+        assert futures[2].result()
+        assert not futures[1].done()
+
+    assert futures[1].result()
+    assert {bench.run(id)["status"] for id in ids} == {"done"}
+    committer.close(seconds=10)
+
+
+def test_a_server_that_takes_no_writes_just_now_costs_no_step(bench, database_url):
+    [run_id], [run] = claimed(bench, 1)
+    modes = iter(["on", "off"])
+
+    def open_session():
+        session = connect(database_url, application_name="committer")
+        session.execute(f"SET default_transaction_read_only = {next(modes)}")
+        return session
+
+    committer = Committer(open_session)
+    committer.start()
+
+    assert committer.submit(a_finish(run)).result()
+    assert bench.run(run_id)["status"] == "done"
+    committer.close(seconds=10)
+
+
+def test_after_its_end_a_step_is_refused_at_once(bench, database_url):
+    _, [run] = claimed(bench, 1)
+    committer = Committer(lambda: connect(database_url, application_name="closed"))
+    committer.start()
+    committer.close(seconds=10)
+
+    assert committer.submit(a_finish(run)).result() is False
+    assert not committer.runs
+
+
+def test_an_end_that_comes_too_late_is_told(bench, conn):
+    _, [run] = claimed(bench, 1)
+    conn.execute("UPDATE trigger_run SET lease_token = gen_random_uuid()")
+    before = metrics.LEASES_LOST._value.get()
+
+    assert bench.committer.submit(a_finish(run)).result() is False
+
+    assert metrics.LEASES_LOST._value.get() == before + 1
+
+
+def test_ends_are_counted_by_what_they_are(bench):
+    _, runs = claimed(bench, 3)
+
+    def counted():
+        statuses = ("done", "failed", "postponed")
+        return [metrics.RUN_OUTCOMES.labels(status)._value.get() for status in statuses]
+
+    before = counted()
+    steps = [
+        a_finish(runs[0]),
+        a_finish(runs[1], status="failed", error="no"),
+        Postpone(run=runs[2], receipts=[], delay_seconds=60),
+    ]
+    for step in steps:
+        bench.committer.submit(step).result()
+
+    assert counted() == [count + 1 for count in before]
 
 
 def test_two_steps_of_one_run_are_never_in_one_group(bench):

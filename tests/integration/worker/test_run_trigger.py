@@ -2,6 +2,7 @@ from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
+from psycopg.sql import SQL, Identifier
 
 from shared.queries.commands import insert_command
 from tests.builders_db import LONG_AGO, insert_table
@@ -289,13 +290,51 @@ def test_an_ok_that_comes_late_is_taken_while_nobody_claimed_the_run_since(bench
     assert bench.run(run_id)["status"] == "done"
 
 
-def test_a_definition_that_cannot_be_executed_fails_its_run_and_nothing_else(bench):
-    broken = bench.insert({"type": "gone"})
+def test_an_action_that_this_release_does_not_have_fails_its_run_and_nothing_else(bench):
+    broken = bench.insert(notify("before"), {"type": "gone"})
     healthy = bench.insert(notify())
 
     bench.execute()
 
-    assert bench.run(broken)["status"] == "failed"
+    run = bench.run(broken)
+    assert run["status"] == "failed"
+    assert run["error"] == "action 2 (gone): this release has no such action"
+    assert results(bench, broken) == [("notify", True), ("gone", False)]
+    assert bench.run(healthy)["status"] == "done"
+
+
+def test_a_run_that_crashes_keeps_its_receipts_and_tells_why(bench):
+    run_id = bench.insert(notify("before"), {"kind": "an action without a type"})
+
+    bench.execute()
+
+    run = bench.run(run_id)
+    assert run["status"] == "failed"
+    assert results(bench, run_id) == [("notify", True)]
+
+
+@pytest.mark.parametrize("column", ["snapshot", "action_results"])
+def test_a_run_that_cannot_be_read_fails_with_the_reason_and_nothing_else_does(bench, conn, column):
+    poisoned, healthy = bench.insert(notify()), bench.insert(notify())
+    depth = 3000
+    deep = "[" * depth + "]" * depth
+    value = f'{{"c1": {deep}}}' if column == "snapshot" else f'[{{"ok": true, "deep": {deep}}}]'
+    conn.execute(
+        SQL("UPDATE trigger_run SET {} = %s WHERE id = %s").format(Identifier(column)),
+        [value, poisoned],
+    )
+
+    bench.execute()
+
+    status, error, stored = conn.execute(
+        SQL("SELECT status, error, {}::text FROM trigger_run WHERE id = %s").format(
+            Identifier(column)
+        ),
+        [poisoned],
+    ).fetchone()
+    assert status == "failed"
+    assert error.startswith("the run cannot be read: ")
+    assert len(stored) > 2 * depth
     assert bench.run(healthy)["status"] == "done"
 
 
