@@ -30,9 +30,9 @@ _MEASURED_SECONDS = 5.0
 
 
 def recover(conn: Connection) -> int:
-    """Take runs back whose lease is over or whose worker is gone; return how many.
+    """Take runs back whose lease is over or whose worker is gone; return how many wait anew.
 
-    Scanners do this every 2 s, and so do workers without a broker; twice is harmless.
+    The others have lost their last worker and ended. Scanners do this every 2 s, and so do workers without a broker; twice is harmless.
     """
     count = 0
     while True:
@@ -42,9 +42,10 @@ def recover(conn: Connection) -> int:
                 notify_work(conn)
         for run in recovered:
             _log.warning("run_recovered", run_id=run.id, status=run.status)
+        requeued = sum(run.status == "pending" for run in recovered)
         metrics.WORKER_LOSSES.inc(len(recovered))
-        metrics.RUNS_REQUEUED.inc(sum(run.status == "pending" for run in recovered))
-        count += len(recovered)
+        metrics.RUNS_REQUEUED.inc(requeued)
+        count += requeued
         if len(recovered) < _RECOVER_BATCH:
             return count
 

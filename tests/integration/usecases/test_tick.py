@@ -299,12 +299,21 @@ def test_a_transaction_that_is_to_begin_again_does_so_three_times(conn, code, fa
     assert _scanned_at(conn, table) == NOW
 
 
-def test_a_lost_worker_s_run_is_taken_back(conn):
+def test_a_run_that_lost_its_worker_is_taken_back(conn):
     run = insert_run(conn, status="running", worker_id=insert_worker(conn), leased_until=LONG_AGO)
 
     assert tick(conn, now=NOW).trigger_runs_requeued == 1
 
     assert row_of(conn, "trigger_run", run)["status"] == "pending"
+
+
+def test_a_run_that_ends_with_its_last_worker_is_not_queued_again(conn):
+    held = {"worker_id": insert_worker(conn), "leased_until": LONG_AGO}
+    run = insert_run(conn, status="running", worker_losses=4, **held)
+
+    assert tick(conn, now=NOW).trigger_runs_requeued == 0
+
+    assert row_of(conn, "trigger_run", run)["status"] == "failed"
 
 
 def test_a_run_whose_announcement_was_lost_is_offered_again(conn, other_conn):
