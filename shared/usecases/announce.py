@@ -32,7 +32,8 @@ _MEASURED_SECONDS = 5.0
 def recover(conn: Connection) -> int:
     """Take runs back whose lease is over or whose worker is gone; return how many wait anew.
 
-    The others have lost their last worker and ended. Scanners do this every 2 s, and so do workers without a broker; twice is harmless.
+    The others have lost their last worker and ended. Scanners do this every 2 s, and so do workers
+    without a broker; twice is harmless.
     """
     count = 0
     while True:
