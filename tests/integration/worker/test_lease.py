@@ -3,12 +3,13 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
+from psycopg.errors import UndefinedTable
 
 from services.worker.lease import LeaseKeeper, LeaseLimits, Liveness
 from shared.db.connection import connect
 from shared.lifecycle import wait_until
 from shared.queries.workers import living_workers
-from tests.builders_db import row_of
+from tests.builders_db import LONG_AGO, row_of
 from tests.integration.worker.runs import notify
 
 
@@ -92,6 +93,44 @@ def test_a_renewal_fences_what_somebody_else_has(bench, conn, keeper, liveness):
     assert not lost.has_time_for(0)
 
 
+def test_a_renewal_leaves_what_is_locked_just_now_for_the_next(
+    bench, conn, other_conn, keeper, liveness
+):
+    locked_id = bench.insert(notify())
+    [held] = bench.claim()
+    of_this_worker(conn, liveness)
+    held.until = 0.0
+
+    with other_conn.transaction():
+        other_conn.execute("SELECT FROM trigger_run WHERE id = %s FOR UPDATE", [locked_id])
+        keeper.renew(conn)
+
+    assert not held.fenced
+    assert not held.has_time_for(0)
+    keeper.renew(conn)
+    assert held.has_time_for(280)
+
+
+def test_a_run_that_is_held_again_is_renewed_under_its_new_lease_alone(
+    bench, conn, keeper, liveness
+):
+    run_id = bench.insert(notify())
+    [lost] = bench.claim()
+    conn.execute(
+        "UPDATE trigger_run SET status = 'pending', worker_id = NULL, leased_until = NULL,"
+        " next_attempt_at = %(at)s, announce_at = %(at)s",
+        {"at": LONG_AGO},
+    )
+    [again] = bench.claim()
+    of_this_worker(conn, liveness)
+
+    keeper.renew(conn)
+
+    assert lost.run.id == again.run.id == run_id
+    assert lost.fenced
+    assert not again.fenced
+
+
 def test_what_was_let_go_during_a_renewal_is_not_taken_for_lost(bench):
     bench.insert(notify())
     [held] = bench.claim()
@@ -102,3 +141,37 @@ def test_what_was_let_go_during_a_renewal_is_not_taken_for_lost(bench):
 
     assert fenced == []
     assert not held.fenced
+
+
+def test_the_upkeep_outlives_what_nobody_expected_and_ends_the_worker(
+    conn, database_url, liveness, bench
+):
+    swept = []
+
+    def sweep(_conn):
+        swept.append(1)
+        if len(swept) == 1:
+            raise ValueError("nobody expected that")
+
+    keeper = LeaseKeeper(
+        lambda: connect(database_url, application_name="leases"),
+        liveness=liveness,
+        holdings=bench.holdings,
+        limits=LeaseLimits(lease_seconds=300, renew_seconds=30),
+        sweep=sweep,
+    )
+    keeper.start()
+
+    assert wait_until(lambda: len(swept) == 2, seconds=30)
+    assert keeper.runs
+    keeper.stop(seconds=30)
+    assert not keeper.runs
+    assert living_workers(conn) == []
+
+
+def test_a_worker_that_cannot_register_leaves_no_session(conn, empty_database_url):
+    with pytest.raises(UndefinedTable):
+        Liveness(lambda: connect(empty_database_url, application_name="vain"), roles=(), threads=1)
+
+    sessions = "SELECT FROM pg_stat_activity WHERE application_name = 'vain'"
+    assert wait_until(lambda: conn.execute(sessions).fetchone() is None, seconds=30)
