@@ -6,6 +6,7 @@ from uuid import UUID
 
 from shared.domain.columns import Column
 from shared.domain.records import CustomTable, Record
+from shared.domain.runs import ClaimedRun
 from shared.domain.triggers import TriggerState, read_trigger
 
 NOW = datetime(2026, 7, 25, 9, 0, tzinfo=UTC)
@@ -106,6 +107,32 @@ def a_state(*, kind="interval", **parts):
         "retired_at": None,
     }
     return TriggerState(**state | parts)
+
+
+def a_claimed_run(**parts):
+    """Return a run of an event as a worker has it after its claim."""
+    run = {
+        "id": 1,
+        "tenant_id": TENANT_ID,
+        "table_id": TABLE_ID,
+        "table_lives": True,
+        "trigger_id": TRIGGER_ID,
+        "kind": "record_created",
+        "record_id": 1,
+        "identity": "record_created:1",
+        "window_key": None,
+        "scheduled_for": NOW,
+        "definition_hash": bytes(32),
+        "snapshot": {},
+        "action_results": [],
+        "open_action": None,
+        "attempts": 1,
+        "starts": 1,
+        "worker_losses": 0,
+        "depth": 0,
+        "lease_token": UUID(int=0xC),
+    }
+    return ClaimedRun(**run | parts)
 
 
 class Candidate(NamedTuple):

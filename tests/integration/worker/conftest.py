@@ -18,9 +18,9 @@ from shared.actions.addresses import AddressPolicy
 from shared.actions.http import HttpCaller
 from shared.db.connection import connect, open_pool
 from shared.domain.definitions import definition_body, definition_hash
+from tests.builders import a_claimed_run
 from tests.builders_db import insert_records, insert_run, insert_table, row_of
 from tests.integration.actions.receivers import a_receiver
-from tests.integration.worker.runs import a_claimed_run
 from tests.servers.faulty_proxy import faulty_proxy
 
 
