@@ -50,6 +50,7 @@ def serve(route: Route, *, parts: Parts, scope: Scope, ids: Mapping[str, Any]) -
     raw = b"".join(bodies.read_pieces(request.environ, length=head.length))
     with parts.sessions() as conn:
         caller = _identify(conn, route, head, scope)
+        body, refusal = _read_body(route, raw)
         call = Call(
             conn=conn,
             now=server_now(conn),
@@ -57,11 +58,11 @@ def serve(route: Route, *, parts: Parts, scope: Scope, ids: Mapping[str, Any]) -
             scope=scope,
             ids=ids,
             query=head.query,
-            body=_read_body(route, raw),
+            body=body,
             revision=head.revision,
             **_page(parts, head, caller),
         )
-        return _respond(route, call, head.key, raw)
+        return _respond(route, call, head.key, raw, refusal)
 
 
 def _read_head(route: Route, *, parts: Parts, scope: Scope) -> _Head:
@@ -97,8 +98,20 @@ def _identify(conn: Connection, route: Route, head: _Head, scope: Scope) -> Call
     return caller
 
 
-def _read_body(route: Route, raw: bytes) -> Mapping[str, Any]:
-    return {} if route.body is None else load(route.body, strict_json.loads(raw))
+def _read_body(route: Route, raw: bytes) -> tuple[Mapping[str, Any], InvalidInput | None]:
+    """Return the body as its schema loads it, and the refusal of a number in it that is too large.
+
+    Whoever the number is meant for says in his own words that it is out of range; only what would
+    be taken is refused by this.
+    """
+    if route.body is None:
+        return {}, None
+    try:
+        return load(route.body, strict_json.loads(raw)), None
+    except InvalidInput as error:
+        if error.code != "json_number_invalid":
+            raise
+        return load(route.body, strict_json.loads(raw, large_numbers=True)), error
 
 
 def _page(parts: Parts, head: _Head, caller: Caller) -> dict[str, Any]:
@@ -130,17 +143,23 @@ def _serve_upload(
     return render(route, route.upload(upload))
 
 
-def _respond(route: Route, call: Call, key: str | None, raw: bytes) -> Response:
+def _respond(
+    route: Route, call: Call, key: str | None, raw: bytes, refusal: InvalidInput | None
+) -> Response:
     assert route.handler is not None
     try:
         if route.method == "GET" or route.own_transactions:
             return render(route, route.handler(call))
         with call.conn.transaction():
-            return _respond_once(route, call, key, raw)
+            response = _respond_once(route, call, key, raw)
+            if refusal is not None:
+                raise refusal
+            return response
     except InvalidInput as error:
         if route.body is None or not 1 < len(error.faults) <= _MAX_ORDERED:
             raise
-        raise InvalidInput.of(in_document_order(strict_json.loads(raw), error.faults)) from error
+        document = strict_json.loads(raw, large_numbers=True)
+        raise InvalidInput.of(in_document_order(document, error.faults)) from error
 
 
 def _respond_once(route: Route, call: Call, key: str | None, raw: bytes) -> Response:

@@ -6,6 +6,7 @@ The size of a text is limited by whoever received it, since that has to happen w
 import json
 import math
 import re
+import sys
 from collections import Counter
 from typing import Any
 
@@ -16,15 +17,18 @@ Json = Any
 
 MAX_DEPTH = 32
 MAX_INTEGER = 2**63 - 1
+_LARGEST = 10**300
 
 # A text, closed or not, or a bracket. Possessive, so that it is linear on any input.
 _TEXT_OR_BRACKET = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
-def loads(data: bytes, *, max_depth: int = MAX_DEPTH) -> Json:
+def loads(data: bytes, *, max_depth: int = MAX_DEPTH, large_numbers: bool = False) -> Json:
     """Return the JSON value that ``data`` holds.
 
+    ``large_numbers``: numbers out of range are read, cut at 10^300 and the largest float. It is for
+    who refuses the text in any case, and only asks what its schema says of them.
     Raises InvalidInput: ``json_not_utf8``, ``json_malformed``, ``json_too_deep``,
     ``json_number_invalid`` (NaN, infinities, overflow, integers beyond 64 bits),
     ``json_duplicate_key``, ``json_text_invalid`` (NUL, lone surrogates).
@@ -35,7 +39,7 @@ def loads(data: bytes, *, max_depth: int = MAX_DEPTH) -> Json:
         raise _refusal("json_not_utf8", "JSON must be UTF-8") from error
     _refuse_too_deep(text, max_depth)
     try:
-        value = _DECODER.decode(text)
+        value = (_TOLERANT if large_numbers else _DECODER).decode(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         raise _refusal("json_malformed", f"the text is not JSON: {error.msg} ({where})") from error
@@ -93,6 +97,16 @@ def _number(digits: str) -> float:
     return value
 
 
+def _any_integer(digits: str) -> int:
+    if len(digits) <= 300:
+        return int(digits)
+    return -_LARGEST if digits.startswith("-") else _LARGEST
+
+
+def _any_number(digits: str) -> float:
+    return min(max(float(digits), -sys.float_info.max), sys.float_info.max)
+
+
 def _constant(name: str) -> float:
     raise _refusal("json_number_invalid", f"{name} is not JSON")
 
@@ -108,4 +122,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 _DECODER = json.JSONDecoder(
     object_pairs_hook=_object, parse_float=_number, parse_int=_integer, parse_constant=_constant
+)
+_TOLERANT = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_float=_any_number,
+    parse_int=_any_integer,
+    parse_constant=_constant,
 )

@@ -156,6 +156,19 @@ def test_cells_that_do_not_fit_their_columns_are_refused(data, pointer, code, au
     assert [item["version"] for item in author.get(records).json["items"]] == [1]
 
 
+@pytest.mark.parametrize("number", ["9223372036854775808", "1" + "0" * 400, "1e400"])
+@pytest.mark.parametrize("column", ["amount", "more"])
+def test_a_number_that_a_cell_would_take_is_refused_when_it_is_too_large(
+    column, number, moderator, table
+):
+    body = f'{{"data": {{"{column}": {number}}}}}'
+
+    answer = moderator.post(f"{table}/records", data=body, content_type="application/json")
+
+    assert problem(answer)[:2] == (400, "json_number_invalid")
+    assert moderator.get(f"{table}/records").json["items"] == []
+
+
 def test_faults_are_told_in_document_order_and_detail_is_the_first(author, records):
     body = '{"data": {"zzz": 1, "done": 1, "amount": "x"}}'
 

@@ -1,3 +1,4 @@
+import json
 from uuid import uuid4
 
 import pytest
@@ -99,6 +100,22 @@ def test_a_refused_schedule_has_the_contract_message_and_changes_nothing(
     assert problem(answer)[0] == 400
     assert answer.json["detail"] == message
     assert author.get(f"{authored}/triggers").json["triggers"] == []
+
+
+@pytest.mark.parametrize("offset", [str(2**63), "-1" + "0" * 30, "1" + "0" * 5000, "1e400"])
+def test_an_offset_beyond_all_bounds_has_the_contract_message(offset, moderator, table):
+    body = json.dumps({"triggers": [trigger({**DATE, "offset_minutes": "?"})]})
+
+    answer = moderator.put(
+        f"{table}/triggers", data=body.replace('"?"', offset), content_type="application/json"
+    )
+
+    status, code, detail = problem(answer)
+    assert (status, code) == (400, "offset_minutes_invalid")
+    assert detail == (
+        "date_column_reached offset_minutes must be an integer in [-43200, 43200]"
+        " (negative = before the column instant, positive = after)"
+    )
 
 
 NO_RECORD = "interval/daily schedule triggers fire with no record"

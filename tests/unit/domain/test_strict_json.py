@@ -1,6 +1,7 @@
 """The reader that stands before every schema."""
 
 import json
+import sys
 from contextlib import suppress
 
 import pytest
@@ -82,6 +83,20 @@ def test_it_refuses(data, code):
 )
 def test_it_reads(data, value):
     assert loads(data) == value
+
+
+def test_large_numbers_are_read_for_who_refuses_them_later():
+    data = b"[9223372036854775808, -1e400, 1e400, %s, -%s]" % (b"1" * 5000, b"1" * 5000)
+
+    assert loads(data, large_numbers=True) == [
+        2**63,
+        -sys.float_info.max,
+        sys.float_info.max,
+        10**300,
+        -(10**300),
+    ]
+    with pytest.raises(InvalidInput):
+        loads(b"NaN", large_numbers=True)
 
 
 def test_it_tells_booleans_integers_and_floats_apart():
