@@ -1,4 +1,4 @@
-"""The tick as a whole: which tables, what it answers, what it survives (spec 1 §7)."""
+"""The tick as a whole: which tables, in which transactions, what it answers (spec 1 §7)."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -12,7 +12,7 @@ from shared.queries.due_tables import claim_table
 from shared.usecases.manage_tables import trash_table
 from shared.usecases.tick import tick
 from tests.builders import a_trigger
-from tests.builders_db import LONG_AGO, NOW, insert_run, insert_table, insert_worker, row_of
+from tests.builders_db import LONG_AGO, NOW, insert_table
 from tests.integration.usecases.world import (
     AHEAD,
     CLOCKS,
@@ -21,19 +21,12 @@ from tests.integration.usecases.world import (
     MINUTE,
     OTHER_ID,
     OVERDUE,
-    TRIGGER_ID,
     a_known,
     created,
-    fail_inserts,
     fired,
-    forbid_runs_of,
     hear,
-    ledger,
-    poison_cell,
-    poison_table,
     runs,
     save,
-    state_of,
     write,
 )
 
@@ -183,66 +176,6 @@ def test_what_is_listed_and_gone_meanwhile_is_passed_by(conn):
     assert tick(conn, tables=[(uuid4(), LONG_AGO)], now=NOW).tables_scanned == 0
 
 
-def test_a_table_that_cannot_be_read_stops_no_other_and_counts_as_scanned(conn):
-    tables = _tables(conn, 3)
-    poison_table(conn, tables[1])
-
-    result = tick(conn, now=NOW)
-
-    assert (result.tables_scanned, result.runs_created) == (3, 2)
-    assert {_scanned_at(conn, table) for table in tables} == {NOW}
-
-
-def test_a_trigger_that_fails_stops_no_other_of_its_table(conn):
-    table = insert_table(conn)
-    save(conn, table, a_trigger(), a_known(), a_trigger())
-    forbid_runs_of(conn, TRIGGER_ID)
-
-    assert created(conn) == 2
-
-    assert state_of(conn).last_window_at is None
-    assert [identity for _, identity in fired(conn)] == ["2026-07-25T09:00:00Z"] * 2
-
-
-def test_a_record_that_cannot_be_read_is_set_aside_and_stops_no_other(conn):
-    table = insert_table(conn)
-    when = [{"column": "amount", "op": "gte", "value": 0}]
-    save(conn, table, a_known(schedule=DATE, when=when))
-    cells = [{"c2": OVERDUE, "c3": number} for number in range(9)]
-    records = write(conn, table, *cells)
-    for culprit in (records[0], records[5]):
-        poison_cell(conn, culprit, "c3")
-
-    assert created(conn) == 7
-
-    assert state_of(conn).cursor == (records[-1].created_at, records[-1].id)
-    assert {record_id for record_id, _ in fired(conn)} == {
-        record.id for number, record in enumerate(records) if number not in (0, 5)
-    }
-
-
-def test_an_unforeseen_fault_with_one_record_spares_the_others_of_its_page(conn):
-    table = insert_table(conn)
-    save(conn, table, a_known(schedule=DATE))
-    records = write(conn, table, *[OVERDUE] * 4)
-    conn.execute(f"ALTER TABLE trigger_run ADD CHECK (record_id <> {records[2].id})")
-
-    assert created(conn) == 3
-
-    assert ledger(conn) == [(one.id, OVERDUE) for one in records if one is not records[2]]
-
-
-def test_two_triggers_fire_though_the_first_one_fails_with_every_record(conn):
-    table = insert_table(conn)
-    save(conn, table, a_known(schedule=DATE), a_known(id=OTHER_ID, schedule=DATE))
-    write(conn, table, OVERDUE, OVERDUE)
-    forbid_runs_of(conn, TRIGGER_ID)
-
-    assert created(conn) == 2
-
-    assert {run["trigger_id"] for run in runs(conn)} == {OTHER_ID}
-
-
 def test_a_disabled_trigger_is_passed_by_and_left_alone(conn):
     table = insert_table(conn)
     save(conn, table, a_known(schedule=DATE, enabled=False), a_trigger(enabled=False))
@@ -254,20 +187,6 @@ def test_a_disabled_trigger_is_passed_by_and_left_alone(conn):
     assert (
         before == conn.execute("SELECT to_jsonb(s) FROM trigger_state AS s ORDER BY id").fetchall()
     )
-
-
-def test_a_broken_stored_trigger_never_hides_a_healthy_one(conn):
-    table = insert_table(conn)
-    save(conn, table, a_known())
-    conn.execute(
-        "UPDATE custom_table SET triggers = %s::jsonb || triggers WHERE id = %s",
-        [
-            '[1, null, {"on": "schedule"}, {"on": "schedule", "schedule": {"type": "monthly"}}]',
-            table.id,
-        ],
-    )
-
-    assert created(conn) == 1
 
 
 def test_overlapping_ticks_consume_each_identity_once(conn, database_url):
@@ -284,57 +203,6 @@ def test_overlapping_ticks_consume_each_identity_once(conn, database_url):
 
     assert sum(counts) == 21
     assert len(set(fired(conn))) == len(fired(conn)) == 21
-
-
-@pytest.mark.parametrize("code", ["40P01", "40001"])
-@pytest.mark.parametrize(("failures", "count"), [(3, 1), (4, 0)])
-def test_a_transaction_that_is_to_begin_again_does_so_three_times(conn, code, failures, count):
-    table = insert_table(conn)
-    save(conn, table, a_known())
-    fail_inserts(conn, "trigger_run", code=code, times=failures)
-
-    result = tick(conn, now=NOW)
-
-    assert (result.tables_scanned, result.runs_created) == (1, count)
-    assert _scanned_at(conn, table) == NOW
-
-
-def test_a_run_that_lost_its_worker_is_taken_back(conn):
-    run = insert_run(conn, status="running", worker_id=insert_worker(conn), leased_until=LONG_AGO)
-
-    assert tick(conn, now=NOW).trigger_runs_requeued == 1
-
-    assert row_of(conn, "trigger_run", run)["status"] == "pending"
-
-
-def test_a_run_that_ends_with_its_last_worker_is_not_queued_again(conn):
-    held = {"worker_id": insert_worker(conn), "leased_until": LONG_AGO}
-    run = insert_run(conn, status="running", worker_losses=4, **held)
-
-    assert tick(conn, now=NOW).trigger_runs_requeued == 0
-
-    assert row_of(conn, "trigger_run", run)["status"] == "failed"
-
-
-def test_a_run_whose_announcement_was_lost_is_offered_again(conn, other_conn):
-    heard = hear(other_conn, "duebook_work")
-    insert_run(conn, announcements=1)
-    insert_run(conn, announcements=0)
-
-    assert tick(conn, now=NOW).trigger_runs_requeued == 1
-
-    assert heard() == 1
-
-
-def test_a_sweep_that_fails_counts_nothing_and_the_tick_succeeds(conn):
-    insert_run(conn, status="running", worker_id=insert_worker(conn), leased_until=LONG_AGO)
-    insert_run(conn, announcements=1)
-    save(conn, insert_table(conn), a_trigger())
-    conn.execute("ALTER TABLE trigger_run ADD CHECK (worker_losses = 0)")
-
-    result = tick(conn, now=NOW)
-
-    assert (result.runs_created, result.trigger_runs_requeued) == (1, 1)
 
 
 def test_after_a_second_the_tick_commits_and_claims_the_table_again(conn, other_conn):
