@@ -1,5 +1,7 @@
 """A whole installation on one machine: database, API, scanner and worker, for ``duebook dev``."""
 
+import errno
+import fcntl
 import os
 import secrets
 import shlex
@@ -29,6 +31,8 @@ from shared.settings import Settings, read_settings
 _ROLE = _DATABASE = "duebook"
 _READY_SECONDS = 60.0
 _PORT_TRIES = 100
+# Tells the server of ``duebook dev`` from one that somebody chose, in a shell that knows either.
+_OUR_URL = "DUEBOOK_DEV_DATABASE_URL"
 _GUNICORN = Path(services.__path__[0]).parent / "deploy/gunicorn.conf.py"
 
 
@@ -50,7 +54,7 @@ def run_dev(project: Path, stop: Stop, *, port: int) -> None:
         raise Unavailable("duebook dev runs from a checkout: deploy/gunicorn.conf.py is missing")
     folder = project / ".run"
     folder.mkdir(exist_ok=True)
-    with _database(project) as parts:
+    with alone_in(folder), _database(project) as parts:
         settings = read_settings("cli")
         _say("applying migrations")
         migrate(settings.database_url.reveal())
@@ -78,9 +82,21 @@ def _run_services(
 
 
 @contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold the folder until the end of the block, or of this process; raises Unavailable."""
+    with (folder / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Unavailable("duebook dev runs in this folder already") from error
+        yield
+
+
+@contextmanager
 def _database(project: Path) -> Iterator[Mapping[str, Child]]:
     """Name a database in the environment: the one given, else our own; yield what runs for it."""
-    if os.environ.get("DATABASE_URL") or os.environ.get("DATABASE_URL_FILE"):
+    if is_given(os.environ):
+        os.environ.pop(_OUR_URL, None)
         yield {}
         return
     home = home_folder(project)
@@ -91,10 +107,18 @@ def _database(project: Path) -> Iterator[Mapping[str, Child]]:
         with connect(server.url("postgres"), application_name="duebook-dev") as admin:
             ensure_role(admin, role=_ROLE, password=password)
             ensure_database(admin, database=_DATABASE, owner=_ROLE)
-        os.environ["DATABASE_URL"] = server.url(_DATABASE, role=_ROLE, password=password)
+        url = server.url(_DATABASE, role=_ROLE, password=password)
+        os.environ["DATABASE_URL"] = os.environ[_OUR_URL] = url
         yield {"PostgreSQL": server.child}
     finally:
         server.stop()
+
+
+def is_given(environment: Mapping[str, str]) -> bool:
+    """Tell whether somebody chose a database; what an ``.run/environment`` tells is no choice."""
+    url = environment.get("DATABASE_URL")
+    is_ours = url == environment.get(_OUR_URL)
+    return bool(environment.get("DATABASE_URL_FILE") or (url and not is_ours))
 
 
 def _prepare(settings: Settings, folder: Path, *, api_url: str) -> _Access:
@@ -160,8 +184,10 @@ def first_free_port(port: int, *, host: str) -> int:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, candidate))
-            except OSError:
-                continue
+            except OSError as error:
+                if error.errno == errno.EADDRINUSE:
+                    continue
+                raise Unavailable(f"port {candidate} of {host}: {error.strerror}") from error
         return candidate
     raise Unavailable(f"no port from {port} on is free")
 
@@ -183,6 +209,8 @@ def _environment_file(settings: Settings, access: _Access) -> str:
     }
     if settings.amqp_url is not None:
         values["AMQP_URL"] = settings.amqp_url.reveal()
+    if _OUR_URL in os.environ:
+        values[_OUR_URL] = os.environ[_OUR_URL]
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
 
 
@@ -203,7 +231,7 @@ def _welcome(settings: Settings, access: _Access, file: Path) -> None:
 
     . {relative}
     .venv/bin/duebook runs                  what fired, and what came of it
-    .venv/bin/duebook preview 案件           what the next tick would do
+    .venv/bin/duebook preview machines      what the next tick would do, and why
     .venv/bin/duebook doctor                how the installation is
 
   Ctrl-C ends it; the data stays.
