@@ -5,10 +5,11 @@ import gzip
 import hashlib
 import io
 import itertools
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import IO, Literal
 
 from shared.errors import InvalidInput
 
@@ -54,9 +55,20 @@ def format_of(path: Path) -> Format:
     return format
 
 
-def open_records(path: Path, raw: IO[bytes]) -> IO[bytes]:
-    """Return the file's text; ``raw`` tells how much of the file itself has been read."""
-    return cast(IO[bytes], gzip.open(raw)) if path.suffix == ".gz" else raw
+def read_lines(path: Path, raw: IO[bytes]) -> Iterator[bytes]:
+    """Yield the file's lines; ``raw`` tells how much of the file itself has been read.
+
+    Raises InvalidInput when it comes upon what no gzip file has.
+    """
+    if path.suffix != ".gz":
+        yield from raw
+        return
+    try:
+        with gzip.open(raw) as text:
+            yield from text
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        message = f"{path.name} is not a whole gzip file: {error}"
+        raise InvalidInput(message, code="gzip_invalid") from error
 
 
 def cut(

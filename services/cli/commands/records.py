@@ -10,7 +10,7 @@ import click
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from services.cli.api import TABLES, Api, Refused, api_of_moderator, api_option, find_table
-from services.cli.chunks import MEDIA, Chunk, Format, cut, format_of, open_records
+from services.cli.chunks import MEDIA, Chunk, Format, cut, format_of, read_lines
 from services.cli.output import console, json_option, say_json
 from shared.errors import Unavailable
 from shared.lifecycle import wait_until
@@ -38,7 +38,7 @@ def records() -> None:
     """Bring records into tables."""
 
 
-@records.command("import")
+@records.command("import", short_help="Create records from CSV or JSON Lines.")
 @click.argument("table")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
@@ -101,7 +101,7 @@ def _chunks(
     with file.open("rb") as raw, bar:
         task = bar.add_task("", total=file.stat().st_size, records=0)
         done = 0
-        for chunk in cut(open_records(file, raw), format, records=records, null=null):
+        for chunk in cut(read_lines(file, raw), format, records=records, null=null):
             yield chunk
             done += chunk.records
             bar.update(task, completed=raw.tell(), records=done)

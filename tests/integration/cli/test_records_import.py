@@ -102,3 +102,18 @@ def test_a_file_of_an_unknown_kind_or_a_wrong_header_is_refused(on_api, stored, 
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
     assert "titel" in done.stderr
     assert len(stored()) == 1
+
+
+@pytest.mark.usefixtures("table")
+def test_a_file_that_is_no_gzip_or_is_cut_off_is_refused_in_one_line(on_api, tmp_path):
+    plain = tmp_path / "plain.csv.gz"
+    plain.write_text("title\nlamp\n")
+    cut_off = tmp_path / "cut.csv.gz"
+    cut_off.write_bytes(gzip.compress(b"title\nlamp\n")[:-4])
+
+    for file in (plain, cut_off):
+        done = on_api.run("records", "import", "orders", file)
+
+        assert done.exit_code == 1
+        assert done.stderr.startswith(f"Error: {file.name} is not a whole gzip file: ")
+        assert done.stderr.count("\n") == 1
