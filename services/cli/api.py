@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -17,6 +18,7 @@ _BUSY = (429, 503)
 _TRIES = 6
 _CONNECTS = 2
 _PAGE = 100
+_CONNECTION = re.compile(r"^HTTPS?Connection(Pool)?\(.*?\): ")
 
 TABLES = "/tenant/custom-tables/tables"
 
@@ -178,4 +180,4 @@ def _object(data: bytes) -> dict[str, Any]:
 def _reason(error: HTTPError) -> str:
     """Return the cause in one line: urllib3 wraps it in the story of its tries."""
     cause = getattr(error, "reason", None) or error
-    return str(cause).partition("object at")[2].partition(": ")[2] or str(cause)
+    return _CONNECTION.sub("", str(cause))

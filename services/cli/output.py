@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -31,7 +32,7 @@ def console(*, stderr: bool = False) -> Console:
 
 def say_json(document: object) -> None:
     """Print a JSON document; instants and ids as text."""
-    click.echo(json.dumps(document, ensure_ascii=False, indent=2, default=str))
+    click.echo(json.dumps(document, ensure_ascii=False, indent=2, default=_text))
 
 
 def say_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, empty: str) -> None:
@@ -62,5 +63,12 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return json.dumps(value, ensure_ascii=False, default=_text)
+    return _text(value)
+
+
+def _text(value: object) -> str:
+    """Return a value as text; an instant as the API writes it."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     return str(value)

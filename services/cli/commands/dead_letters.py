@@ -19,7 +19,7 @@ def dead_letters() -> None:
     """Look into the dead-letter queues, send letters again. Without a command: list."""
 
 
-@dead_letters.command("list")
+@dead_letters.command("list", short_help="Show the oldest dead letters.")
 @_queue_argument
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @json_option
@@ -50,7 +50,7 @@ def list_(queue: str | None, limit: int, as_json: bool) -> None:
     )
 
 
-@dead_letters.command("requeue")
+@dead_letters.command("requeue", short_help="Send dead letters again, the oldest first.")
 @_queue_argument
 @click.option("--limit", type=click.IntRange(1), help="At most so many of each queue.")
 @json_option

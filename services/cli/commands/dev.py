@@ -9,7 +9,7 @@ from services.cli.supervisor import Ended
 from shared.lifecycle import stop_on_signals
 
 
-@click.command()
+@click.command(short_help="Run everything here, with a sample workspace.")
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),

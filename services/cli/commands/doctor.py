@@ -17,7 +17,7 @@ from shared.settings import Settings, read_settings
 _VIOLATIONS_TOLD = 20
 
 
-@click.command()
+@click.command(short_help="Look at an installation, and verify what always holds.")
 @click.option("--verify", is_flag=True, help="Ask the database for every invariant: reads it all.")
 @click.option(
     "--grace",

@@ -27,7 +27,7 @@ def runs() -> None:
     """See the runs of triggers, retry and cancel them. Without a command: list."""
 
 
-@runs.command("list")
+@runs.command("list", short_help="List runs, the newest first.")
 @click.argument("table", required=False)
 @click.option("--status", type=click.Choice(["pending", "running", "done", "failed"]))
 @click.option("--stuck", is_flag=True, help="Failed, or running without a sign of life for 300 s.")
@@ -159,7 +159,16 @@ def _row(run: dict[str, Any]) -> dict[str, Any]:
         f"{receipt['type']} {'ok' if receipt['ok'] else 'failed'}"
         for receipt in run["action_results"]
     )
-    return {**run, "outcome": run["error"] or receipts or None}
+    return {
+        **run,
+        "scheduled_for": _second(run["scheduled_for"]),
+        "outcome": run["error"] or receipts or None,
+    }
+
+
+def _second(instant: str) -> str:
+    """Return an instant of the API cut to the second."""
+    return f"{instant[:19]}Z"
 
 
 def _receipt_row(receipt: dict[str, Any]) -> dict[str, Any]:

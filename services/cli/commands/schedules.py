@@ -21,7 +21,7 @@ _COUNTS = (
 )
 
 
-@click.command()
+@click.command(short_help="Create the runs that are due now.")
 @click.option(
     "--table-limit",
     type=click.IntRange(1, 2000),
@@ -66,7 +66,7 @@ def _tick_in_database(table_limit: int, record_limit: int) -> dict[str, Any]:
     return {name: told[name] for name in _COUNTS}
 
 
-@click.command()
+@click.command(short_help="Tell what the next tick would do, and why.")
 @click.argument("table")
 @click.option(
     "--record-limit",

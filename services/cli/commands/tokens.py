@@ -28,7 +28,7 @@ def token() -> None:
     """Issue, list and revoke API tokens. Works on the database of DATABASE_URL."""
 
 
-@token.command("create")
+@token.command("create", short_help="Issue a token and print it, this once.")
 @click.argument("name")
 @_tenant_option
 @click.option("--new-tenant", is_flag=True, help="Make the tenant first.")

@@ -164,5 +164,5 @@ def test_an_api_that_is_not_there_has_an_exit_code_of_its_own(unused_port):
     done = CommandLine(DUEBOOK_API=url, DUEBOOK_TOKEN="dbk_any").run("runs")
 
     assert done.exit_code == 3
-    assert done.stderr.startswith(f"Error: no answer from {url}: ")
+    assert done.stderr.startswith(f"Error: no answer from {url}: Failed to establish")
     assert done.stderr.count("\n") == 1

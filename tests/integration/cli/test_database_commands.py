@@ -1,6 +1,7 @@
 """Commands that work on the database of DATABASE_URL."""
 
 import json
+import re
 
 import pytest
 
@@ -53,6 +54,7 @@ def test_a_token_is_shown_once_and_can_be_listed_and_revoked(on_database, conn, 
 
     assert authenticate(conn, text=text.strip()).role == "editor"
     [listed] = on_database.told("token", "list", "--tenant", tenant.id)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", listed["created_at"])
     assert (listed["name"], listed["revoked_at"]) == ("ci", None)
     assert text.strip() not in json.dumps(listed)
     assert on_database.told("token", "revoke", listed["id"], "--tenant", "ours")["revoked"]
