@@ -3,7 +3,7 @@
 from uuid import uuid4
 
 from tests.e2e.flights import COLUMNS, IMPORT, an_hour_before_departure, count, rows
-from tests.e2e.installation import notify, scheduled
+from tests.e2e.installation import Workspace, notify, scheduled
 
 _RUNS = "SELECT kind, status, count(*) FROM trigger_run GROUP BY kind, status ORDER BY kind"
 _COUNT_RECORDS = "SELECT count(*) FROM record WHERE table_id = %s"
@@ -45,11 +45,14 @@ def test_as_many_runs_fire_as_the_file_has_flights_of_the_carrier(
     assert running.verify()["ok"]
 
 
-def test_an_import_that_is_started_again_stores_nothing_twice(running, workspace, conn):
-    table = workspace.make_table("flights", **COLUMNS)
+def test_an_import_that_is_started_again_stores_nothing_twice(install, conn):
+    installation = install(None)
+    installation.start("api")
+    installation.wait(installation.answers)
+    table = Workspace(installation).make_table("flights", **COLUMNS)
 
     def imported(*options):
-        running.told("records", "import", "flights", *IMPORT, "--chunk", 700, *options)
+        installation.told("records", "import", "flights", *IMPORT, "--chunk", 700, *options)
         return conn.execute(_COUNT_RECORDS, [table]).fetchone()[0]
 
     assert imported() == count()
