@@ -28,7 +28,8 @@ from shared.settings import Settings, read_settings
 from shared.usecases.announce import recover
 
 _NAME = "duebook-worker"
-_LONG_SECONDS = 3600.0
+# A signal that reaches another thread does not end the main thread's wait.
+_LOOK_SECONDS = 1.0
 # Of the grace period, what is kept for the last commits, and for letting the lock go.
 _CLOSING_SECONDS = 10.0
 _COMMITTING_SECONDS = 5.0
@@ -73,7 +74,7 @@ class _Process:
             return
         self._worker = _Worker(self._settings, self._open_session, liveness, self._stop)
         self._worker.start()
-        while not self._stop.wait(_LONG_SECONDS):
+        while not self._stop.wait(_LOOK_SECONDS):
             pass
         self._worker.drain()
 

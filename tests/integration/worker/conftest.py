@@ -21,6 +21,7 @@ from shared.domain.definitions import definition_body, definition_hash
 from tests.builders import a_claimed_run
 from tests.builders_db import insert_records, insert_run, insert_table, row_of
 from tests.integration.actions.receivers import a_receiver
+from tests.integration.worker.processes import WorkerProcess
 from tests.servers.faulty_proxy import faulty_proxy
 
 
@@ -154,3 +155,18 @@ def proxy(database_url):
     """A way to the database that loses answers when a test says so."""
     with faulty_proxy(database_url) as proxy:
         yield proxy
+
+
+@pytest.fixture
+def start_worker(database_url, tmp_path):
+    """Starts worker processes, without a broker unless one is given."""
+    workers = []
+
+    def start(**environment):
+        log = tmp_path / f"worker-{len(workers)}.log"
+        workers.append(WorkerProcess({"DATABASE_URL": database_url, **environment}, log))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.child.stop()

@@ -1,60 +1,16 @@
-"""The worker as a process: what is left when it is killed, frozen, or told to stop."""
+"""The worker as a process: what is left when it is killed, frozen, or cut off."""
 
 import os
 import signal
-import sys
-import threading
-from contextlib import contextmanager
 
-import pytest
-
-from services.cli.children import Child
-from services.cli.embedded_postgres import free_port
 from shared.lifecycle import wait_until
 from shared.queries.notifications import notify_work
 from shared.usecases.announce import recover
-from tests.integration.actions.receivers import a_receiver
+from tests.integration.worker.processes import a_held_receiver
 from tests.integration.worker.runs import api_call, notify
 
 # A dead worker is told by its lock only when the server has been up for 30 s.
 SECONDS = 60
-
-
-@pytest.fixture
-def start_worker(database_url, tmp_path):
-    """Starts worker processes without a broker."""
-    children = []
-
-    def start(**environment):
-        with (tmp_path / f"worker-{len(children)}.log").open("wb") as log:
-            child = Child(
-                [sys.executable, "-m", "services.worker"],
-                environment={
-                    **os.environ,
-                    "DATABASE_URL": database_url,
-                    "HEALTH_PORT": str(free_port()),
-                    "WORKER_THREADS": "4",
-                    "ALLOWED_NETWORKS": "127.0.0.0/8",
-                    "ACTION_DEADLINE_SECONDS": "10",
-                    "GRACE_SECONDS": "25",
-                    **environment,
-                },
-                output=log,
-            )
-        children.append(child)
-        return child
-
-    yield start
-    for child in children:
-        child.stop()
-
-
-@contextmanager
-def a_held_receiver():
-    """A receiver whose answers wait until its ``let_go`` is set."""
-    with a_receiver() as receiver:
-        receiver.let_go = threading.Event()
-        yield receiver
 
 
 def ended(bench, *ids):
@@ -100,28 +56,6 @@ def test_work_of_a_killed_worker_runs_again_and_repeats_nothing_recorded(bench, 
     assert bench.messages() == ["once"]
     keys = {request.headers["idempotency-key"] for request in receiver.requests}
     assert len(keys) == 1
-
-
-def test_a_worker_told_to_stop_ends_its_actions_hands_the_rest_back_and_exits_well(
-    bench, conn, start_worker
-):
-    with a_held_receiver() as receiver:
-        ids = [bench.insert(api_call(receiver.url), notify(f"{number}")) for number in range(6)]
-        worker = start_worker(ALLOWED_PORTS=str(receiver.port))
-        assert wait_until(lambda: len(receiver.requests) == 4, seconds=SECONDS)
-
-        os.kill(worker.pid, signal.SIGTERM)
-        receiver.let_go.set()
-        assert wait_until(lambda: worker.poll() is not None, seconds=SECONDS)
-
-    runs = [bench.run(id) for id in ids]
-    assert worker.poll() == 0
-    assert {run["status"] for run in runs} <= {"pending", "done"}
-    assert {run["worker_losses"] for run in runs} == {0}
-    assert [run["attempts"] for run in runs if run["status"] == "pending"] == [0] * len(
-        [run for run in runs if run["status"] == "pending"]
-    )
-    assert sum(len(run["action_results"]) >= 1 for run in runs) == len(receiver.requests)
 
 
 def test_a_worker_frozen_beyond_its_lease_changes_nothing_when_it_wakes(bench, conn, start_worker):
