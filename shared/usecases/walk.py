@@ -4,7 +4,7 @@ Tick and preview read the same pages; a tick also acts on them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from psycopg import Connection
@@ -61,6 +61,12 @@ def next_page(
             limit=limit,
         )
 
+    if walk.pages == 0 and walk.start is not None:
+        # Most tables are smaller than a page: one look then, and the cursor has come round to
+        # where it was.
+        whole = read(None, None, limit)
+        if whole.count < limit:
+            return whole.record_ids, replace(walk, pages=1, wrapped=True, ended=True)
     stretches = [read(walk.cursor, walk.start if walk.wrapped else None, limit)]
     wraps_now = not walk.wrapped and stretches[0].count < limit
     if wraps_now and walk.start is not None:
