@@ -45,14 +45,12 @@ def read_json_lines(pieces: Iterator[bytes], columns: tuple[Column, ...]) -> Ite
 
     They are skipped, but counted, and come with the line after them.
     """
-    skipped = b""
+    seen = bytearray()  # adding to bytes copies them: a body of blank lines would take hours
     for number, raw in enumerate(split_lines(pieces), start=1):
         text = raw.removeprefix(_BOM) if number == 1 else raw
-        if not text.strip():
-            skipped += raw
-            continue
-        yield _line(number, skipped + raw, partial(_json_cells, text, columns))
-        skipped = b""
+        seen += raw
+        if text.strip():
+            yield _line(number, _taken(seen), partial(_json_cells, text, columns))
 
 
 def _json_cells(text: bytes, columns: tuple[Column, ...]) -> dict[str, Any]:
@@ -88,7 +86,7 @@ class _CsvSource:
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._lines = split_lines(pieces)
-        self._raw = b""
+        self._raw = bytearray()
 
     def __iter__(self) -> "_CsvSource":
         return self
@@ -102,8 +100,7 @@ class _CsvSource:
 
     def taken(self) -> bytes:
         """Return the bytes since the last call."""
-        raw, self._raw = self._raw, b""
-        return raw
+        return _taken(self._raw)
 
 
 def _read_header(
@@ -156,6 +153,13 @@ def _cell(column: Column, text: str) -> strict_json.Json:
                 raise _refusal(f"column '{column.name}' takes {column.type}") from error
         case _:
             return text
+
+
+def _taken(seen: bytearray) -> bytes:
+    """Return what was seen since the last call."""
+    raw = bytes(seen)
+    seen.clear()
+    return raw
 
 
 def _line(number: int, raw: bytes, cells: Callable[[], dict[str, Any]]) -> Line:

@@ -68,6 +68,19 @@ def test_a_line_that_is_no_record_is_refused_alone(line, code):
     assert json_lines(body, size=64 * 1024) == [(1, {"c2": 1}), (2, code), (3, {"c2": 2})]
 
 
+def test_a_body_of_blank_lines_takes_no_longer_than_its_size():
+    blank = 2 * MAX_LINE_BYTES * b"\n"  # minutes, when every line copies those before it
+
+    assert json_lines(blank + b'{"amount": 1}', size=64 * 1024) == [(len(blank) + 1, {"c2": 1})]
+    assert csv(b"amount\n" + blank + b"1\n", size=64 * 1024) == [(len(blank) + 2, {"c2": 1})]
+
+
+def test_fields_of_many_lines_take_no_longer_than_their_size():
+    field = b'"' + 131_070 * b"\n" + b'"\n'
+
+    assert csv(b"amount\n" + 16 * field, size=64 * 1024)[-1][1] == "line_invalid"
+
+
 def test_the_raw_bytes_of_the_lines_are_those_of_the_body():
     body = b'\n{"amount": 1}\n{\n\n{"amount": 2}'
 
