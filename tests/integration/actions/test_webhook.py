@@ -238,6 +238,7 @@ def test_the_code_of_the_documentation_verifies(workspace, receiver):
 
     [request] = receiver.requests
     is_authentic = documented["is_authentic"]
-    assert is_authentic(SECRET, request.headers, request.body)
-    assert not is_authentic(SECRET, request.headers, request.body + b" ")
-    assert not is_authentic(b"x" * 32, request.headers, request.body)
+    key, other = (f"whsec_{b64encode(secret).decode()}" for secret in (SECRET, b"x" * 32))
+    assert is_authentic(key, request.headers, request.body)
+    assert not is_authentic(key, request.headers, request.body + b" ")
+    assert not is_authentic(other, request.headers, request.body)
