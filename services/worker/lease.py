@@ -68,19 +68,21 @@ class Liveness:
         try:
             if self.alive:
                 self._conn.execute("")
-            else:
-                self._regain()
         except psycopg.Error:
-            if self.alive:
-                _log.warning("liveness_lost", worker_id=self.worker_id)
+            _log.warning("liveness_lost", worker_id=self.worker_id)
             self.alive = False
             self._conn.close()
+        if not self.alive:
+            self._regain()
         return self.alive
 
     def _regain(self) -> None:
-        if self._conn.closed:
-            self._conn = self._connect()
-        self.alive = workers.hold_liveness(self._conn, self.worker_id)
+        try:
+            if self._conn.closed:
+                self._conn = self._connect()
+            self.alive = workers.hold_liveness(self._conn, self.worker_id)
+        except psycopg.Error:
+            self._conn.close()
         if self.alive:
             _log.info("liveness_regained", worker_id=self.worker_id)
 
@@ -157,7 +159,8 @@ class LeaseKeeper:
         if monotonic() - self._renewed_at >= self._limits.renew_seconds:
             self.renew(self._conn)
             self._renewed_at = monotonic()
-        if self._sweep:
+        # A worker that is taken for dead would take its own runs back.
+        if self._sweep and self._liveness.alive:
             self._sweep(self._conn)
 
     def renew(self, conn: Connection) -> None:
