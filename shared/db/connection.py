@@ -72,6 +72,11 @@ def _conninfo(url: str, *, application_name: str, statement_seconds: int, lock_s
         "lock_timeout": f"{lock_seconds}s",
         "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_SECONDS}s",
         "client_connection_check_interval": "2s",
+        # The same for the server's side of an idle session: a worker that was cut off finds its
+        # liveness lock held by its own lost session until the server gives that up.
+        "tcp_keepalives_idle": "10",
+        "tcp_keepalives_interval": "5",
+        "tcp_keepalives_count": "3",
     }
     options = " ".join(f"-c {name}={value}" for name, value in settings.items())
     parameters = {**_SOCKET, **given, "application_name": application_name}

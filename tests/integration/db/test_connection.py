@@ -25,13 +25,15 @@ def test_a_session_has_the_houses_limits(conn):
     assert [_setting(conn, name) for name in names] == ["UTC", "30s", "3s", "15s", "2s", "test"]
 
 
-def test_a_silent_network_is_noticed(conn):
+def test_a_silent_network_is_noticed_on_both_sides(conn):
     parameters = conn.info.get_parameters()
 
     assert parameters["keepalives_idle"] == "10"
     assert parameters["keepalives_interval"] == "5"
     assert parameters["keepalives_count"] == "3"
     assert parameters["tcp_user_timeout"] == "20000"
+    names = ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count")
+    assert [_setting(conn, name) for name in names] == ["10", "5", "3"]
 
 
 def test_options_of_the_url_are_kept(database_url):
