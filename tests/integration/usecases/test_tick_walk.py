@@ -250,6 +250,37 @@ def test_the_walk_corrects_the_due_index(conn, table):
     assert due_index(conn) == {record.id: at("2026-07-26 08:00")}
 
 
+def test_once_caught_up_the_walk_fills_the_due_index_one_minute_an_hour(conn, table):
+    [record] = write(conn, table, "2027-01-01")
+    created(conn)
+    filled = []
+
+    for minute in range(60):
+        conn.execute("DELETE FROM due_value")
+        created(conn, now=NOW + minute * MINUTE)
+        filled.append(due_index(conn))
+
+    assert [index for index in filled if index] == [{record.id: at("2027-01-01 00:00")}]
+
+
+def test_what_the_due_index_has_lost_the_walk_fires_all_the_same(conn, table):
+    write(conn, table, AHEAD)
+    created(conn)
+    conn.execute("DELETE FROM due_value")
+
+    assert created(conn, now=at(AHEAD)) == 1
+
+
+def test_the_page_of_a_small_table_has_the_new_rows_too_and_leaves_the_cursor(conn, table):
+    records = write(conn, table, AHEAD, AHEAD)
+    created(conn)
+    write(conn, table, OVERDUE, now=NOW)
+
+    assert created(conn, record_limit=4) == 1
+
+    assert _cursor(conn) == records[1].id
+
+
 def test_a_walk_is_cut_into_transactions_at_the_ends_of_pages(conn, table):
     write(conn, table, *[AHEAD] * 12, OVERDUE)
     conn.execute("DELETE FROM due_value")
