@@ -82,16 +82,19 @@ class BrokerConnection:
     def _run(self) -> None:
         failures = 0
         while not self._ending.is_set():
-            self._serve()
+            try:
+                self._serve()
+            except Exception:
+                _log.exception("broker_connection_failed")
             if self._usable:
                 failures = 0
+                self._usable = False
                 self._on_lost()
             failures += 1
             self._ending.wait(backoff_seconds(failures, limit=_PAUSE_LIMIT_SECONDS))
 
     def _serve(self) -> None:
         """Open a connection and stay with it until it is closed, by whichever side."""
-        self._usable = False
         connection = SelectConnection(
             self._parameters,
             on_open_callback=self._opened,
@@ -104,11 +107,10 @@ class BrokerConnection:
             self.drop()
         try:
             connection.ioloop.start()
-        except Exception:
-            _log.exception("broker_connection_failed")
-        with self._lock:
-            self._loop = self._connection = self._channel = None
-        connection.ioloop.close()
+        finally:
+            with self._lock:
+                self._loop = self._connection = self._channel = None
+            connection.ioloop.close()
 
     def _opened(self, connection: Connection) -> None:
         connection.channel(on_open_callback=self._channel_opened)
