@@ -40,7 +40,7 @@ RUN_STATEMENTS = {
     "claim_due": (claims._CLAIM_OLDEST, LEASE | BATCH, "trigger_run_oldest"),
     "claim_due_fairly": (claims._CLAIM_FAIREST, LEASE | BATCH, "trigger_run_fair"),
     "renew": (work._RENEW, LEASE | {"lease_tokens": [TOKEN]}, "trigger_run_held"),
-    "finish": (work._FINISH, IDS | FINISH, "trigger_run_pkey"),
+    "finish": (work._FINISH_SEVERAL, IDS | FINISH, "trigger_run_pkey"),
     "hand_back": (work._HAND_BACK, IDS, "trigger_run_pkey"),
     "recover_stale": (work._RECOVER_STALE, BATCH | SWEEP, "trigger_run_held"),
     "has_active_run": (
@@ -86,7 +86,7 @@ def test_runs_named_by_key_are_found_by_it_under_statistics_of_an_empty_table(co
         (claims._CLAIM_OFFERED, LEASE | IDS),
         (announcements._UNANNOUNCE, IDS),
         (work._MARK_INTENTS, LEASE | IDS | {"positions": [0] * 20}),
-        (work._FINISH, IDS | FINISH),
+        (work._FINISH_SEVERAL, IDS | FINISH),
         (work._HAND_BACK, IDS),
     ):
         for plan in plans_of(conn, statement, parameters):

@@ -39,6 +39,14 @@ def _finish(run_id, *, token=LEASE, status="done"):
     )
 
 
+def _ends(conn, finish, *, others):
+    """Whether a run ends, alone or together with others that do."""
+    ends = [_finish(_held(conn)) for _ in range(others)]
+    ended = work.finish(conn, [*ends, finish])
+    assert {end.run_id for end in ends} <= set(ended)
+    return finish.run_id in ended
+
+
 def _save(conn, run_id, *, lease_token=LEASE, is_ok=True):
     return work.save_receipts(
         conn, run_id=run_id, lease_token=lease_token, receipts=[RECEIPT], is_ok=is_ok
@@ -148,37 +156,41 @@ def test_an_end_without_receipts_keeps_those_stored(conn, others):
     assert row_of(conn, "trigger_run", run_id)["action_results"] == [RECEIPT]
 
 
-def test_a_holder_whose_run_was_claimed_by_another_ends_nothing(conn):
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_holder_whose_run_was_claimed_by_another_does_not_end_it(conn, others):
     run_id = _held(conn, leased_until=LONG_AGO)
     work.recover_stale(conn)
     reference = Reference(id=run_id, token=LEASE)
     claim(conn, [reference], worker_id=2, lease_token=OTHER, lease_seconds=300)
 
-    assert work.finish(conn, [_finish(run_id)]) == []
+    assert not _ends(conn, _finish(run_id), others=others)
     assert _status(conn, run_id) == "running"
 
 
-def test_a_late_ok_ends_a_run_that_nobody_has_claimed_since(conn):
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_late_ok_ends_a_run_that_nobody_has_claimed_since(conn, others):
     run_id = _held(conn, leased_until=LONG_AGO)
     work.recover_stale(conn)
 
-    assert work.finish(conn, [_finish(run_id)]) == [run_id]
+    assert _ends(conn, _finish(run_id), others=others)
     assert _status(conn, run_id) == "done"
 
 
-def test_a_late_failure_has_no_grace(conn):
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_late_failure_has_no_grace(conn, others):
     run_id = _held(conn, leased_until=LONG_AGO)
     work.recover_stale(conn)
 
-    assert work.finish(conn, [_finish(run_id, status="failed")]) == []
+    assert not _ends(conn, _finish(run_id, status="failed"), others=others)
     assert _status(conn, run_id) == "pending"
 
 
+@pytest.mark.parametrize("others", [0, 1])
 @pytest.mark.parametrize("status", ["done", "failed"])
-def test_an_ended_run_does_not_end_again(conn, status):
+def test_an_ended_run_does_not_end_again(conn, status, others):
     run_id = insert_run(conn, status=status, lease_token=LEASE)
 
-    assert work.finish(conn, [_finish(run_id)]) == []
+    assert not _ends(conn, _finish(run_id), others=others)
     assert _status(conn, run_id) == status
 
 
