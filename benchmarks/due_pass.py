@@ -21,14 +21,14 @@ PASSES = 20
 TENANTS = 20
 RECORD_LIMIT = 1000
 
-# One look at each record, as much of the walk as SQL alone can do: the cell's instant against now
-# and against the ledger, page by page from each trigger's cursor.
+# One look at each record, as SQL alone can do it: is the cell's text before now's, is it in the
+# ledger. What looks over would then be read; a cast would fail at the first cell that is no date.
 ONE_LATERAL = """
 SELECT count(*)
 FROM trigger_state AS state
 JOIN custom_table AS owner ON owner.id = state.table_id
 CROSS JOIN LATERAL (
-    SELECT record.id, record.data ->> 'c2' AS cell
+    SELECT record.id, left(record.data ->> 'c2', 16) AS cell
     FROM record
     WHERE record.table_id = state.table_id AND record.deleted_at IS NULL
     ORDER BY record.created_at, record.id
@@ -36,7 +36,7 @@ CROSS JOIN LATERAL (
 ) AS page
 WHERE owner.trashed_at IS NULL
     AND state.kind = 'date_column_reached'
-    AND page.cell::timestamp <= %(now)s
+    AND page.cell COLLATE "C" <= %(now)s
     AND NOT EXISTS (
         SELECT
         FROM occurrence
@@ -100,7 +100,7 @@ def measure(database, options):
         return 1
 
     def one_lateral():
-        parameters = {"record_limit": records, "now": server_now(conn).replace(tzinfo=None)}
+        parameters = {"record_limit": records, "now": f"{server_now(conn):%Y-%m-%d %H:%M}"}
         assert conn.execute(ONE_LATERAL, parameters).fetchone() == (0,)
         return 1
 
