@@ -7,7 +7,7 @@ import psycopg
 from flask import Response
 from werkzeug.exceptions import HTTPException
 
-from shared.domain.faults import cut
+from shared.domain.faults import MAX_POINTER, MAX_TOLD, cut
 from shared.errors import (
     AppError,
     Conflict,
@@ -22,11 +22,8 @@ from shared.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 
-# A body may be wrong in a hundred thousand places; nobody reads on after these.
-_MAX_FAULTS = 100
 # The messages of the contract quote what was sent, which may be as long as a body.
 _MAX_DETAIL = 2000
-_MAX_POINTER = 1000
 
 # How long a client should wait when the database is busy or away.
 _RETRY_AFTER_SECONDS = 1
@@ -126,11 +123,11 @@ def _response(status: int, *, code: str, detail: str, faults: tuple[Fault, ...] 
     if faults:
         document["errors"] = [
             {
-                "pointer": cut(fault.pointer, _MAX_POINTER),
+                "pointer": cut(fault.pointer, MAX_POINTER),
                 "code": fault.code,
                 "detail": cut(fault.message, _MAX_DETAIL),
             }
-            for fault in faults[:_MAX_FAULTS]
+            for fault in faults[:MAX_TOLD]
         ]
     # Whatever a message quotes, it must not keep the problem from being told.
     body = json.dumps(document, ensure_ascii=False).encode("utf-8", "replace")

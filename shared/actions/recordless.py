@@ -1,13 +1,13 @@
 """What actions must not do in triggers whose runs have no row (spec 1 §2 and §6)."""
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from shared.actions.action import CheckContext
 from shared.actions.row_targets import is_on_row
-from shared.domain.faults import child, cut
-from shared.domain.strict_json import Json
-from shared.domain.templates import has_row_token
+from shared.domain.faults import MAX_TOLD, child, cut
+from shared.domain.templates import has_row_token, row_token_pointers
 from shared.errors import Fault
 
 CRON_REFUSAL = "cron schedules are recordless — '$row' tokens and row-targeted actions are invalid"
@@ -18,7 +18,7 @@ def recordless_faults(action: Mapping[str, Any], context: CheckContext) -> list[
     """Return what the trigger's schedule does not let the action do; it may be of any shape."""
     match context.schedule_kind:
         case "cron":
-            return list(_cron_faults(action))
+            return list(islice(_cron_faults(action), MAX_TOLD))
         case "interval" | "daily":
             return list(_table_level_faults(action))
         case _:
@@ -32,7 +32,7 @@ def _cron_faults(action: Mapping[str, Any]) -> Iterator[Fault]:
     for key, value in action.items():
         if key == "target" and on_row:
             continue
-        for pointer in _row_tokens(value, child("", key)):
+        for pointer in row_token_pointers(value, child("", key)):
             yield _fault("cron_action_not_allowed", pointer, CRON_REFUSAL)
 
 
@@ -52,19 +52,6 @@ def _table_level_faults(action: Mapping[str, Any]) -> Iterator[Fault]:
                         f'"$row" tokens require record context — {_NO_RECORD}'
                     )
                     yield _fault("record_context_required", child("/inputs", name), message)
-
-
-def _row_tokens(value: Json, pointer: str) -> Iterator[str]:
-    """Yield the pointer of every text with a row token."""
-    match value:
-        case str() if has_row_token(value):
-            yield pointer
-        case list():
-            for index, each in enumerate(value):
-                yield from _row_tokens(each, child(pointer, index))
-        case dict():
-            for key, each in value.items():
-                yield from _row_tokens(each, child(pointer, key))
 
 
 def _fault(code: str, pointer: str, message: str) -> Fault:

@@ -4,10 +4,15 @@ from collections.abc import Iterable, Iterator
 
 from shared.errors import Fault
 
+MAX_TOLD = 100
+"""Faults that are told, the first ones: a body may be wrong in a hundred thousand places."""
+MAX_POINTER = 1000
+"""Characters of a pointer that are told; keys are the client's, and may be as long as a body."""
+
 
 def child(pointer: str, key: str | int) -> str:
     """Return the pointer to the member ``key`` of what ``pointer`` names (RFC 6901)."""
-    return f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}"
+    return f"{pointer}/{cut(str(key), MAX_POINTER).replace('~', '~0').replace('/', '~1')}"
 
 
 def under(pointer: str, faults: Iterable[Fault]) -> list[Fault]:

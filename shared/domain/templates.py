@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, cast
+from itertools import islice
+from typing import Literal, NamedTuple, cast
 
 from shared.domain.columns import Column
-from shared.domain.faults import child, cut
+from shared.domain.faults import MAX_TOLD, child, cut
 from shared.domain.instants import instant_text
 from shared.domain.strict_json import Json
 from shared.errors import Fault, InvalidInput
@@ -53,23 +54,45 @@ class TemplateContext:
 
 def tokens_in(value: Json) -> Iterator[Token]:
     """Give the tokens of all texts in a JSON value, in document order."""
-    for _, text in _texts(value, ""):
+    for _, text in _texts(value, None):
         yield from _tokens_of(text)
 
 
 def has_row_token(value: Json) -> bool:
     """Tell whether a JSON value has a token that needs a record, in whatever form."""
-    return any(token.name in ("row", "row.column") for token in tokens_in(value))
+    return any(map(_needs_row, tokens_in(value)))
+
+
+def row_token_pointers(value: Json, pointer: str = "") -> Iterator[str]:
+    """Give the pointer of each text in a JSON value that has a token that needs a record."""
+    for place, text in _texts(value, None):
+        if any(map(_needs_row, _tokens_of(text))):
+            yield pointer + _pointer_of(place)
+
+
+def _needs_row(token: Token) -> bool:
+    return token.name in ("row", "row.column")
 
 
 def template_faults(value: Json, columns: Iterable[Column], pointer: str = "") -> list[Fault]:
-    """Return a fault ``template_column_unknown`` for each token that names none of the columns."""
+    """Return a fault ``template_column_unknown`` for each token that names none of the columns.
+
+    The first ``MAX_TOLD`` of them.
+    """
     names = {column.name for column in columns}
-    return [
-        Fault(code="template_column_unknown", pointer=place, message=_unknown(token))
-        for place, text in _texts(value, pointer)
+    unknown = (
+        (place, token)
+        for place, text in _texts(value, None)
         for token in _tokens_of(text)
         if token.name == "row.column" and token.column not in names
+    )
+    return [
+        Fault(
+            code="template_column_unknown",
+            pointer=pointer + _pointer_of(place),
+            message=_unknown(token),
+        )
+        for place, token in islice(unknown, MAX_TOLD)
     ]
 
 
@@ -213,16 +236,28 @@ def _is_word_character(character: str) -> bool:
     )
 
 
-def _texts(value: Json, pointer: str) -> Iterator[tuple[str, str]]:
+class _Place(NamedTuple):
+    """Where a value stands: under ``key`` of what stands at ``above`` (None: the whole)."""
+
+    above: "_Place | None"
+    key: str | int
+
+
+def _texts(value: Json, place: _Place | None) -> Iterator[tuple[_Place | None, str]]:
+    # Places, not pointers: of a long list under a long key, every pointer would repeat the key.
     match value:
         case str():
-            yield pointer, value
+            yield place, value
         case list():
             for index, item in enumerate(value):
-                yield from _texts(item, child(pointer, index))
+                yield from _texts(item, _Place(place, index))
         case dict():
             for key, item in value.items():
-                yield from _texts(item, child(pointer, key))
+                yield from _texts(item, _Place(place, key))
+
+
+def _pointer_of(place: _Place | None) -> str:
+    return "" if place is None else child(_pointer_of(place.above), place.key)
 
 
 def _map_texts(value: Json, change: Callable[[str], Json]) -> Json:

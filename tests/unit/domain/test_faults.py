@@ -1,6 +1,6 @@
 """Pointers, and the order in which faults are told."""
 
-from shared.domain.faults import child, cut, in_document_order, under
+from shared.domain.faults import MAX_POINTER, child, cut, in_document_order, under
 from shared.errors import Fault
 
 
@@ -14,6 +14,10 @@ def ordered(raw, *pointers):
 
 def test_a_pointer_escapes_what_would_part_it():
     assert child(child("", "a/b~c"), 0) == "/a~1b~0c/0"
+
+
+def test_a_pointer_repeats_no_key_that_is_as_long_as_a_body():
+    assert child("/a", "k" * 100_000) == "/a/" + (MAX_POINTER - 1) * "k" + "…"
 
 
 def test_faults_of_a_part_are_told_from_the_whole():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.domain.faults import MAX_POINTER, MAX_TOLD
 from shared.domain.templates import (
     MAX_RENDERED,
     TemplateContext,
@@ -207,6 +208,16 @@ def faults(value, *names):
 
 def test_known_columns_are_no_fault():
     assert faults({"m": "$row.a ${row.b c} $row $now"}, "a", "b c") == []
+
+
+def test_so_many_faults_are_told_as_anybody_reads_at_places_of_bounded_length():
+    value = {"k" * 10_000: ["$row.nope"] * 2_000}
+
+    faults = template_faults(value, [], "/payload")
+
+    assert len(faults) == MAX_TOLD
+    assert max(len(fault.pointer) for fault in faults) <= MAX_POINTER + len("/payload//99")
+    assert faults[99].pointer.endswith("…/99")
 
 
 def test_an_unknown_column_is_told_with_the_way_out():
