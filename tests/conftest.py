@@ -12,6 +12,7 @@ from services.cli.embedded_postgres import PostgresServer, free_port
 from shared.db.connection import connect
 from shared.db.migrate import migrate
 from shared.db.provision import ensure_database
+from tests.servers.faulty_proxy import faulty_proxy
 from tests.servers.postgres import ROLE, running_postgres
 from tests.servers.rabbitmq import given_broker, running_node
 
@@ -74,6 +75,13 @@ def empty_database_url(postgres_process):
         ensure_database(admin, database="empty", owner=ROLE)
         yield postgres_process.server.url("empty", role=ROLE)
         admin.execute("DROP DATABASE empty WITH (FORCE)")
+
+
+@pytest.fixture
+def proxy(database_url):
+    """A way to the fresh database that loses answers, or falls silent, when a test says so."""
+    with faulty_proxy(database_url) as proxy:
+        yield proxy
 
 
 @pytest.fixture

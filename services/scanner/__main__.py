@@ -1,6 +1,7 @@
 """A scanner: rounds of ticks, announcements, sweeps, retention; ends cleanly on SIGTERM."""
 
 import sys
+import threading
 
 import structlog
 from psycopg import Connection
@@ -10,7 +11,7 @@ from services.scanner.steps import Scanner
 from shared.db.connection import connect
 from shared.db.listener import Listener
 from shared.errors import InvalidInput
-from shared.lifecycle import stop_on_signals
+from shared.lifecycle import Stop, stop_on_signals
 from shared.messaging.ports import Publisher
 from shared.messaging.transport import open_publisher
 from shared.observability.http import HealthServer
@@ -20,6 +21,10 @@ from shared.settings import Settings, read_settings
 from shared.usecases.announce import Announcer
 
 _NAME = "duebook-scanner"
+# A signal that reaches another thread does not end the main thread's wait.
+_LOOK_SECONDS = 1.0
+# Of the grace period, what is kept for closing the broker's connection.
+_CLOSING_SECONDS = 8.0
 
 _log = structlog.get_logger()
 
@@ -42,12 +47,25 @@ def main() -> int:
         ready=lambda: "stopping" if stop.requested else _fault(loop, publisher),
     )
     _log.info("scanner_started", broker=publisher is not None)
-    loop.run(stop)
+    ended = _run(loop, stop, grace_seconds=settings.grace_seconds - _CLOSING_SECONDS)
     if publisher:
         publisher.close()
     health.close()
-    _log.info("scanner_stopped")
+    _log.info("scanner_stopped", drained=ended)
     return 0
+
+
+def _run(loop: Loop, stop: Stop, *, grace_seconds: float) -> bool:
+    """Run the loop until the stop; True when its last step ended within the grace period.
+
+    On a daemon thread: a database that does not answer keeps no process from ending.
+    """
+    thread = threading.Thread(target=loop.run, args=[stop], name="loop", daemon=True)
+    thread.start()
+    while not stop.wait(_LOOK_SECONDS):
+        pass
+    thread.join(grace_seconds)
+    return not thread.is_alive()
 
 
 def _loop(settings: Settings, publisher: Publisher | None) -> Loop:

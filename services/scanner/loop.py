@@ -73,10 +73,13 @@ class Loop:
             while not stop.requested:
                 try:
                     self._serve(stop)
-                except psycopg.OperationalError as error:
+                except Exception as error:
                     failures = 1 if self._connected else failures + 1
                     self._connected = False
-                    _log.warning("database_lost", reason=str(error).strip(), failures=failures)
+                    if isinstance(error, psycopg.Error):
+                        _log.warning("database_lost", reason=str(error).strip(), failures=failures)
+                    else:
+                        _log.exception("scan_loop_crashed", failures=failures)
                     self._beat_at = monotonic()
                     stop.wait(backoff_seconds(failures, limit=_RECONNECT_PAUSE_LIMIT_SECONDS))
         finally:

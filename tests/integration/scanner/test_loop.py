@@ -137,6 +137,27 @@ def test_a_lost_session_is_replaced(run, stop, conn, session):
     assert loop.silence() is None
 
 
+def test_what_nobody_expected_begins_the_loop_anew(stop, database_url):
+    counts = {}
+
+    class Failing:
+        def wait(self, seconds, *, wake):
+            if counts["part"] == 1:
+                raise ValueError("nobody expected that")
+            return False
+
+        def close(self):
+            pass
+
+    part = Part(name="part", step=_counting(counts, "part", pause=0.0, stop=stop, until=2))
+    loop = Loop(
+        [part], connect=lambda: connect(database_url, application_name="scanner"), waiter=Failing()
+    )
+    loop.run(stop)
+
+    assert counts == {"part": 2}
+
+
 def test_a_stop_ends_the_wait(run, stop):
     idle = Part(name="idle", step=lambda conn: _LONG)
     thread = threading.Thread(target=run, args=[idle])

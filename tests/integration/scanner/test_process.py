@@ -140,6 +140,26 @@ def test_a_terminated_scanner_ends_cleanly(start_scanner, rabbit_url):
         assert scanner.child.stop(seconds=SECONDS) == 0
 
 
+def test_a_scanner_told_to_stop_while_the_database_is_silent_ends_in_time(start_scanner, proxy):
+    scanner = start_scanner(
+        DATABASE_URL=proxy.url, GRACE_SECONDS="16", ACTION_DEADLINE_SECONDS="1", **ROUND
+    )
+
+    proxy.be_silent()
+
+    assert scanner.child.stop(seconds=16) == 0
+    proxy.speak()
+
+
+def test_a_scanner_told_to_stop_before_it_has_a_database_ends(start_scanner, unused_port):
+    scanner = start_scanner(
+        ready=False, DATABASE_URL=f"postgresql://nobody@127.0.0.1:{unused_port}/none"
+    )
+    assert wait_until(lambda: scanner.readiness() == "the database is away", seconds=SECONDS)
+
+    assert scanner.child.stop(seconds=SECONDS) == 0
+
+
 def test_a_scanner_in_the_middle_of_much_work_ends_cleanly(
     start_scanner, a_date_table, living_worker, rabbit_url, count_runs
 ):

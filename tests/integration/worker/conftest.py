@@ -22,7 +22,6 @@ from tests.builders import a_claimed_run
 from tests.builders_db import insert_records, insert_run, insert_table, row_of
 from tests.integration.actions.receivers import a_receiver
 from tests.integration.worker.processes import WorkerProcess
-from tests.servers.faulty_proxy import faulty_proxy
 
 
 @dataclass(kw_only=True)
@@ -148,13 +147,6 @@ def make_bench(conn, database_url):
 @pytest.fixture
 def bench(make_bench):
     return make_bench()
-
-
-@pytest.fixture
-def proxy(database_url):
-    """A way to the database that loses answers when a test says so."""
-    with faulty_proxy(database_url) as proxy:
-        yield proxy
 
 
 @pytest.fixture
