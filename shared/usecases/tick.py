@@ -3,9 +3,11 @@
 It inserts pending runs and waits for no action. Ticks may overlap; docs/scheduling.md tells why.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from itertools import islice
 from uuid import UUID
 
 import structlog
@@ -70,12 +72,10 @@ def tick(
         now=now, record_limit=record_limit, announced=announced, lock_seconds=lock_seconds
     )
     if tables is None:
-        tables = list_tables_to_scan(conn, limit=table_limit)
-    scans = [
-        (table_id, scan)
-        for table_id, scanned_at in tables
-        if (scan := _scan(conn, table_id, scanned_at, order)) is not None
-    ]
+        # One that is locked must not take the place of one that can be had.
+        scans = list(islice(_scans(conn, list_tables_to_scan(conn), order), table_limit))
+    else:
+        scans = list(_scans(conn, tables, order))
     metrics.TABLES_SCANNED.inc(len(scans))
     references = tuple(reference for _, scan in scans for reference in scan.references)
     return TickResult(
@@ -88,13 +88,14 @@ def tick(
     )
 
 
-def _scan(conn: Connection, table_id: UUID, scanned_at: datetime, order: Order) -> Scan | None:
-    return scan_table(
-        conn,
-        table_id,
-        order,
-        claim=lambda: claim_table_to_scan(conn, table_id, scanned_at=scanned_at, now=order.now),
-    )
+def _scans(
+    conn: Connection, tables: Iterable[ScannedAt], order: Order
+) -> Iterator[tuple[UUID, Scan]]:
+    """Yield the tables that could be claimed, each when it has been scanned."""
+    for table_id, scanned_at in tables:
+        claim = partial(claim_table_to_scan, conn, table_id, scanned_at=scanned_at, now=order.now)
+        if (scan := scan_table(conn, table_id, order, claim=claim)) is not None:
+            yield table_id, scan
 
 
 def _swept(conn: Connection, sweep: Callable[[Connection], int]) -> int:

@@ -154,6 +154,16 @@ def test_a_table_that_another_tick_has_scanned_since_is_passed_by(conn):
     assert tick(conn, tables=[(table.id, NOW)], now=NOW + MINUTE).tables_scanned == 1
 
 
+def test_a_table_that_another_tick_has_takes_nobodys_place(conn, other_conn):
+    held, _free = _tables(conn, 2)
+
+    with other_conn.transaction():
+        assert claim_table(other_conn, held.id)
+        result = tick(conn, table_limit=1, now=NOW)
+
+    assert (result.tables_scanned, result.runs_created) == (1, 1)
+
+
 def test_a_table_in_the_midst_of_a_write_is_scanned_all_the_same(conn, other_conn):
     [table] = _tables(conn, 1)
 
