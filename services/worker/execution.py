@@ -77,7 +77,7 @@ class Execution:
 
     def _next(self, receipts: Receipts) -> Save | Finish:
         start = self.position + 1
-        if next_position(self.definition, receipts, self.run.attempts, start=start) is not None:
+        if next_position(self.definition, receipts, start=start) is not None:
             return Save(run=self.run, receipts=receipts, is_ok=True)
         return finish(self.run, receipts, error=first_error(receipts))
 
@@ -98,13 +98,11 @@ class Execution:
         return [*self.receipts[: self.position], new, *self.receipts[self.position + 1 :]]
 
 
-def next_position(
-    definition: Definition, receipts: Receipts, attempts: int, *, start: int
-) -> int | None:
-    """Return the first action from ``start`` on that this attempt has to execute, None if none."""
+def next_position(definition: Definition, receipts: Receipts, *, start: int) -> int | None:
+    """Return the first action from ``start`` on that has to be executed, None if there is none."""
     for position, config in enumerate(definition.actions[start:], start):
         known = receipts[position] if position < len(receipts) else None
-        if known is None or not is_settled(known, action=config, attempts=attempts):
+        if known is None or not is_settled(known, action=config):
             return position
     return None
 

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 import psycopg
 import structlog
@@ -119,7 +120,7 @@ class RunExecutor:
         position: int | None = None
         while receipts is not None:
             start = 0 if position is None else position + 1
-            position = next_position(definition, receipts, run.attempts, start=start)
+            position = next_position(definition, receipts, start=start)
             if position is None:
                 self._committer.submit(finish(run, receipts, error=first_error(receipts)))
                 return
@@ -208,12 +209,14 @@ class RunExecutor:
     def _fail(self, execution: Execution, failure: Failure) -> Receipts | None:
         """Wait for another attempt, or go on past the failure, or end the run."""
         run = execution.run
-        receipts = execution.after_failure(failure, now=self._time.now())
         delay = None
         if failure.transient:
             delay = retry_delay_seconds(
                 attempts=run.attempts, jitter=random.random(), retry_after=failure.retry_after
             )
+            # With the budget spent it is there to stay: whoever resumes the run passes over it.
+            failure = replace(failure, transient=delay is not None)
+        receipts = execution.after_failure(failure, now=self._time.now())
         if delay is not None:
             self._committer.submit(Postpone(run=run, receipts=receipts, delay_seconds=delay))
             return None

@@ -184,18 +184,15 @@ def _clean(value: Json, levels: int) -> Json:
             return None
 
 
-def is_settled(known: Mapping[str, Any], *, action: Mapping[str, Any], attempts: int) -> bool:
+def is_settled(known: Mapping[str, Any], *, action: Mapping[str, Any]) -> bool:
     """Tell whether an execution of a run passes over an action with this earlier receipt.
 
-    ``known`` is from before this execution: what it executed itself it has behind it, well or not.
-    ``attempts`` is the run's as claimed. 1 means the first execution since the run's creation or a
-    retry by hand, in which whatever failed is executed once more. Later ones pass over an action
-    that failed for good if the run goes on past it (``on_error: "continue"``).
+    That is one that ended well, or failed for good (not ``transient``) in an action that the run
+    goes on past (``on_error: "continue"``). A retry by hand makes all failures transient again.
     """
     if known["ok"]:
         return True
-    failed_for_good = attempts > 1 and not known["transient"]
-    return failed_for_good and action.get("on_error") == "continue"
+    return not known["transient"] and action.get("on_error") == "continue"
 
 
 def idempotency_key(

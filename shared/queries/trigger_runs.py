@@ -211,10 +211,24 @@ def count_stale(conn: Connection, *, now: datetime) -> int:
     return row[0] if row else 0
 
 
-# The token stays until the next claim: nobody has begun anew, and a late ok still counts.
+# The token stays until the next claim: nobody has begun anew, and a late ok still counts. What
+# failed may end well this time, also in actions that the run had gone on past.
 _REARM = """
 UPDATE trigger_run
 SET status = 'pending',
+    action_results = coalesce(
+        (
+            SELECT jsonb_agg(
+                CASE
+                    WHEN receipt -> 'ok' = 'false' THEN receipt || '{"transient": true}'
+                    ELSE receipt
+                END
+                ORDER BY position
+            )
+            FROM jsonb_array_elements(action_results) WITH ORDINALITY AS known (receipt, position)
+        ),
+        '[]'
+    ),
     urgent = true,
     attempts = 0,
     worker_losses = 0,

@@ -4,7 +4,9 @@ from uuid import uuid4
 import pytest
 from psycopg.sql import SQL, Identifier
 
+from shared.db.clock import server_now
 from shared.queries.commands import insert_command
+from shared.queries.trigger_runs import rearm
 from tests.builders_db import LONG_AGO, insert_table
 from tests.integration.actions.receivers import a_receiver
 from tests.integration.worker.runs import api_call, notify
@@ -151,6 +153,55 @@ def test_a_failure_continued_past_is_not_repeated_when_a_later_action_retries(be
 
         assert len(wrong.requests) == 1
     assert results(bench, run_id) == [("api_call", False), ("api_call", True), ("notify", True)]
+
+
+def test_a_failure_continued_past_is_not_repeated_when_the_run_is_handed_back(bench, receiver):
+    receiver.answers = [WRONG]
+    run_id = bench.insert(api_call(receiver.url, on_error="continue"), notify("after"))
+    [held] = bench.claim()
+
+    bench.executor._may_begin = lambda: not receiver.requests
+    bench.executor.execute(held)
+    bench.flush()
+    bench.executor._may_begin = lambda: True
+    bench.execute()
+
+    assert len(receiver.requests) == 1
+    assert results(bench, run_id) == [("api_call", False), ("notify", True)]
+
+
+def test_a_spent_budget_is_not_repeated_when_a_worker_is_lost_behind_it(bench, conn, receiver):
+    receiver.answers = [BUSY]
+    run_id = bench.insert(api_call(receiver.url, on_error="continue"), notify("after"))
+    for _ in range(3):
+        bench.execute()
+        bench.again(run_id)
+    [held] = bench.claim()
+
+    bench.executor._may_begin = lambda: len(receiver.requests) < 4
+    bench.executor.execute(held)
+    bench.flush()
+    bench.executor._may_begin = lambda: True
+    bench.execute()
+
+    assert len(receiver.requests) == 4
+    assert results(bench, run_id) == [("api_call", False), ("notify", True)]
+
+
+def test_a_retry_by_hand_executes_again_what_failed_and_nothing_else(bench, conn, receiver):
+    receiver.answers = [WRONG, OK]
+    table = insert_table(conn)
+    run_id = bench.insert(
+        notify("before"), api_call(receiver.url, on_error="continue"), notify("after"), table=table
+    )
+    bench.execute()
+
+    assert rearm(conn, table, run_id, now=server_now(conn))
+    bench.execute()
+
+    assert bench.run(run_id)["status"] == "done"
+    assert len(receiver.requests) == 2
+    assert bench.messages() == ["before", "after"]
 
 
 def test_every_attempt_carries_the_same_key_and_a_higher_delivery_number(bench, receiver):

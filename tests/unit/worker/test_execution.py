@@ -124,25 +124,22 @@ def test_a_known_failure_may_pass_also_where_it_must_not_be_sent_twice():
 
 
 @pytest.mark.parametrize(
-    ("receipts", "attempts", "start", "position"),
+    ("receipts", "start", "position"),
     [
-        ([], 1, 0, 0),
-        ([ok()], 1, 0, 1),
-        ([ok(), ok(2)], 1, 0, None),
-        ([failed(), ok(2)], 1, 0, 0),
-        ([failed(), ok(2)], 2, 0, None),
-        ([failed(transient=True), ok(2)], 2, 0, 0),
-        ([failed()], 2, 0, 1),
-        ([failed()], 1, 1, 1),
-        ([ok(), ok(2)], 1, 2, None),
+        ([], 0, 0),
+        ([ok()], 0, 1),
+        ([ok(), ok(2)], 0, None),
+        ([failed(), ok(2)], 0, None),
+        ([failed(transient=True), ok(2)], 0, 0),
+        ([failed()], 0, 1),
+        ([failed(transient=True)], 1, 1),
+        ([ok(), ok(2)], 2, None),
     ],
 )
-def test_an_execution_goes_on_at_the_first_action_that_is_not_settled(
-    receipts, attempts, start, position
-):
+def test_an_execution_goes_on_at_the_first_action_that_is_not_settled(receipts, start, position):
     definition = a_definition({"on_error": "continue"}, {})
 
-    assert next_position(definition, receipts, attempts, start=start) == position
+    assert next_position(definition, receipts, start=start) == position
 
 
 def test_the_error_of_a_run_is_its_first_failed_actions():
