@@ -19,6 +19,9 @@ _WAIT_SECONDS = 1.0
 _PAUSE_LIMIT_SECONDS = 5.0
 # Once a thread is free, wait this long for others: claims of one cost more than the work.
 _COMPANY_SECONDS = 0.002
+# After so many lost workers a run is executed alone: if it kills its process, it takes no other
+# with it, whose budget would be spent beside it. One loss is a deployment or a host.
+_SUSPECT_LOSSES = 2
 
 
 class Dispatcher:
@@ -107,8 +110,9 @@ class Dispatcher:
         if not self._taking:
             return
         try:
-            for run in self._consumer.receive(free=free, timeout=_WAIT_SECONDS):
-                self._put(self._holdings.get(run))
+            received = self._consumer.receive(free=free, timeout=_WAIT_SECONDS)
+            for run in sorted(received, key=lambda run: run.worker_losses):
+                self._begin(self._holdings.get(run))
         finally:
             with self._changed:
                 self._taking = False
@@ -124,6 +128,18 @@ class Dispatcher:
                 self._changed.wait_for(lambda: self._in_hand == 0, timeout=_COMPANY_SECONDS)
             return max(len(self._threads) - self._in_hand, 0)
 
+    def _begin(self, held: Held) -> None:
+        is_suspect = held.run.worker_losses >= _SUSPECT_LOSSES
+        if is_suspect:
+            self._await_none()
+        self._put(held)
+        if is_suspect:
+            self._await_none()
+
+    def _await_none(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._in_hand == 0 or self._stop.requested)
+
     def _put(self, held: Held) -> None:
         with self._changed:
             if not self._stop.requested:
@@ -136,6 +152,7 @@ class Dispatcher:
         with self._changed:
             waiting = _emptied(self._waiting)
             self._in_hand -= len(waiting)
+            self._changed.notify_all()
         for held in waiting:
             self._hand_back(held)
 

@@ -12,17 +12,25 @@ from tests.integration.worker.runs import notify
 
 
 class Held:
-    """Executes nothing: keeps runs until it is told to let them go."""
+    """Keeps runs from being executed until it is told to let them go.
+
+    ``begun`` are their ids, ``alone`` those that nothing else was in flight with at their begin.
+    """
 
     def __init__(self, bench):
         self._bench = bench
-        self.begun = []
+        self._in_flight = set()
+        self.begun, self.alone = [], set()
         self.let_go = threading.Event()
 
     def __call__(self, held):
+        if not self._in_flight:
+            self.alone.add(held.run.id)
+        self._in_flight.add(held.run.id)
         self.begun.append(held.run.id)
         self.let_go.wait(60)
         self._bench.executor.execute(held)
+        self._in_flight.remove(held.run.id)
 
 
 class FailingOnce:
@@ -150,6 +158,34 @@ def test_a_claim_under_way_when_the_drain_begins_is_handed_back(
     assert claimed == {("running", 1): 1}
     assert statuses(conn) == {("pending", 0): 1}
     assert execute.begun == []
+
+
+def test_a_run_that_lost_two_workers_is_executed_alone(bench, conn, make_dispatcher):
+    ids = [bench.insert(notify(), worker_losses=losses) for losses in (0, 1, 2, 2, 0)]
+    execute = Held(bench)
+    make_dispatcher(execute=execute, threads=4)
+    assert wait_until(lambda: statuses(conn) == {("running", 1): 4, ("pending", 0): 1}, seconds=30)
+    begun = set(execute.begun)
+
+    execute.let_go.set()
+
+    assert wait_until(lambda: statuses(conn) == {("done", 1): 5}, seconds=30)
+    assert begun == {ids[0], ids[1], ids[4]}
+    assert {ids[2], ids[3]} <= execute.alone
+
+
+def test_a_drain_does_not_wait_for_a_run_that_waits_to_be_alone(bench, conn, make_dispatcher):
+    bench.insert(notify())
+    bench.insert(notify(), worker_losses=2)
+    execute = Held(bench)
+    dispatcher = make_dispatcher(execute=execute)
+    assert wait_until(lambda: statuses(conn) == {("running", 1): 2}, seconds=30)
+
+    execute.let_go.set()
+    assert dispatcher.drain(seconds=30)
+    bench.flush()
+
+    assert set(statuses(conn)) <= {("done", 1), ("pending", 0)}
 
 
 def test_a_failure_that_nobody_expected_does_not_end_the_intake(
