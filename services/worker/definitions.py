@@ -1,5 +1,6 @@
 """Frozen definitions of runs, read once: a worker meets the same one thousands of times."""
 
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -14,7 +15,8 @@ from shared.domain.columns import Column, column_from_json
 from shared.errors import AppError
 from shared.queries.definitions import list_definitions
 
-_KEPT = 1000
+# Characters of JSON: by number alone, a tenant with large triggers would fill our memory.
+_KEPT = 8_000_000
 _FORM = 1
 
 
@@ -44,7 +46,8 @@ class Definitions:
     def __init__(self, pool: ConnectionPool[Connection]) -> None:
         self._pool = pool
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[UUID, bytes], Definition] = OrderedDict()
+        self._known: OrderedDict[tuple[UUID, bytes], tuple[Definition, int]] = OrderedDict()
+        self._size = 0
 
     def get(self, tenant_id: UUID, digest: bytes) -> Definition:
         """Return the definition under its hash. Raises UnknownForm, or what the database raises."""
@@ -52,14 +55,22 @@ class Definitions:
         with self._lock:
             if known := self._known.get(key):
                 self._known.move_to_end(key)
-                return known
+                return known[0]
         with self._pool.connection() as conn:
-            definition = _read(list_definitions(conn, [key])[key])
-        with self._lock:
-            self._known[key] = definition
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
+            body = list_definitions(conn, [key])[key]
+        definition = _read(body)
+        self._keep(key, definition, size=len(json.dumps(body)))
         return definition
+
+    def _keep(self, key: tuple[UUID, bytes], definition: Definition, *, size: int) -> None:
+        with self._lock:
+            if key in self._known:  # another thread was first
+                return
+            self._known[key] = definition, size
+            self._size += size
+            while self._size > _KEPT and len(self._known) > 1:
+                _, (_, dropped) = self._known.popitem(last=False)
+                self._size -= dropped
 
 
 def _read(body: Mapping[str, Any]) -> Definition:
