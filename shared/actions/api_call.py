@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import ClassVar
 from urllib.parse import urlencode
 
@@ -22,7 +23,7 @@ from shared.actions.schemas import (
     url,
 )
 from shared.actions.urls import MAX_URL, Url
-from shared.domain.faults import child, cut
+from shared.domain.faults import MAX_TOLD, child, cut
 from shared.domain.strict_json import Json
 from shared.domain.templates import text_of
 from shared.errors import Fault
@@ -72,10 +73,11 @@ class ApiCall:
 
     def check(self, config: Config, context: CheckContext) -> list[Fault]:
         """Refuse bodies of methods that have none, and query values that are no text."""
+        query = config.get("query", {})
+        wrong = (name for name, value in query.items() if not _is_query_value(value))
         faults = [
             _fault(child("/query", name), f"api_call query.{cut(name)} must be a value or a list")
-            for name, value in config.get("query", {}).items()
-            if not _is_query_value(value)
+            for name in islice(wrong, MAX_TOLD)
         ]
         if "body" in config and config["method"] in _WITHOUT_BODY:
             faults.append(_fault("/body", f"api_call body cannot be sent with {config['method']}"))

@@ -14,7 +14,7 @@ from shared.actions.schemas import schema_faults
 from shared.actions.update_record import UpdateRecord
 from shared.actions.webhook import Webhook
 from shared.domain.columns import Column
-from shared.domain.faults import child, cut, in_document_order, under
+from shared.domain.faults import MAX_TOLD, child, cut, in_document_order, under
 from shared.domain.templates import template_faults
 from shared.domain.triggers import On, ScheduleKind
 from shared.errors import Fault
@@ -38,19 +38,20 @@ def check_actions(
     columns: tuple[Column, ...],
     lookup: Lookup,
 ) -> list[Fault]:
-    """Return all faults of a trigger's ``actions``, in document order; pointers are the trigger's.
+    """Return the faults of a trigger's ``actions``, in document order; pointers are the trigger's.
 
+    Actions behind the one that makes them more than are told are not looked at.
     ``schedule_kind`` is None for event triggers, and where the schedule itself is at fault. What
     ``read_trigger`` says (no list, no objects, no type) is not said again.
     """
     context = CheckContext(on=on, schedule_kind=schedule_kind, columns=columns, lookup=lookup)
     actions = raw_actions if isinstance(raw_actions, list) else []
-    faults = [
-        fault
-        for index, action in enumerate(actions)
-        if isinstance(action, dict) and isinstance(action.get("type"), str)
-        for fault in under(child("/actions", index), _faults(action, context))
-    ]
+    faults: list[Fault] = []
+    for index, action in enumerate(actions):
+        if isinstance(action, dict) and isinstance(action.get("type"), str):
+            faults += under(child("/actions", index), _faults(action, context))
+        if len(faults) >= MAX_TOLD:
+            break
     return in_document_order({"actions": actions}, faults)
 
 

@@ -11,7 +11,7 @@ from marshmallow import Schema, ValidationError, fields, validate
 
 from shared.actions.headers import header_faults
 from shared.actions.urls import parse_url
-from shared.domain.faults import child, cut
+from shared.domain.faults import child, cut, unknown_keys
 from shared.domain.strict_json import Json
 from shared.domain.templates import tokens_in
 from shared.errors import Fault
@@ -141,7 +141,10 @@ def schema_faults(action_type: str, schema: type[Schema], raw: Mapping[str, Any]
 
     A wrong value of a common choice is not among them: ``read_trigger`` says it.
     """
-    told = [(name,) for name in ("on_error", "on_unknown") if name in schema().fields]
+    known = schema().fields
+    told = [(name,) for name in ("on_error", "on_unknown") if name in known]
+    looked_at = {*known, *unknown_keys(raw, known)}
+    raw = {key: value for key, value in raw.items() if key in looked_at}
     return [
         Fault(
             code="action_invalid",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from shared.domain.faults import child, cut
+from shared.domain.faults import MAX_TOLD, child, cut, unknown_keys
 from shared.domain.strict_json import MAX_DEPTH, Json
 from shared.errors import Fault, InvalidInput
 
@@ -90,8 +90,7 @@ def _entry_faults(index: int, entry: object) -> list[Fault]:
         return [_fault("column_invalid", pointer, "a column must be an object")]
     faults = [
         _fault("column_invalid", child(pointer, key), f"unknown key '{cut(key)}' in a column")
-        for key in entry
-        if key not in ("id", "name", "type", "options")
+        for key in unknown_keys(entry, ("id", "name", "type", "options"))
     ]
     if "id" in entry and not isinstance(entry["id"], str):
         faults.append(_fault("column_invalid", child(pointer, "id"), "a column id must be a text"))
@@ -242,6 +241,8 @@ def read_cells(raw: object, columns: tuple[Column, ...], pointer: str = "") -> d
             faults.append(_fault("cell_invalid", child(pointer, name), problem))
         else:
             cells[column.id] = value
+        if len(faults) == MAX_TOLD:
+            break
     if faults:
         raise InvalidInput.of(faults)
     return cells

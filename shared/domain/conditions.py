@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from shared.domain.columns import Column, ColumnType, is_number
-from shared.domain.faults import child, cut
+from shared.domain.faults import MAX_TOLD, child, cut, unknown_keys
 from shared.domain.strict_json import Json
 from shared.errors import Fault
 from shared.schedule.cells import is_missing, parse_cell
@@ -79,6 +79,8 @@ def read_when(
             operand = _operand(entry, column)
             predicates.append(Predicate(column=column, op=entry["op"], operand=operand))
         faults += found
+        if len(faults) >= MAX_TOLD:
+            break
     return tuple(predicates), faults
 
 
@@ -89,8 +91,7 @@ def _predicate_faults(
         return [_invalid(pointer, "a predicate must be an object {column, op, value?}")]
     faults = [
         _invalid(child(pointer, key), f"unknown key '{cut(key)}' in a predicate")
-        for key in entry
-        if key not in ("column", "op", "value")
+        for key in unknown_keys(entry, ("column", "op", "value"))
     ]
     name, op = entry.get("column"), entry.get("op")
     column = by_name.get(name) if isinstance(name, str) else None

@@ -1,6 +1,7 @@
 """Where a fault lies: JSON pointers, faults in document order, quoted input."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
+from itertools import islice
 
 from shared.errors import Fault
 
@@ -21,6 +22,11 @@ def under(pointer: str, faults: Iterable[Fault]) -> list[Fault]:
         Fault(code=fault.code, pointer=pointer + fault.pointer, message=fault.message)
         for fault in faults
     ]
+
+
+def unknown_keys(raw: Mapping[str, object], known: Container[str]) -> Iterator[str]:
+    """Give the keys of an object that are not known, the first ``MAX_TOLD`` of them."""
+    return islice((key for key in raw if key not in known), MAX_TOLD)
 
 
 def cut(text: str, limit: int = 200) -> str:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from shared.domain.columns import Column
 from shared.domain.conditions import Predicate, read_when
-from shared.domain.faults import child, cut, in_document_order, under
+from shared.domain.faults import child, cut, in_document_order, under, unknown_keys
 from shared.domain.runs import RunKind
 from shared.domain.strict_json import Json
 from shared.errors import Fault
@@ -213,9 +213,8 @@ def stored_form(raw: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def _unknown_keys(raw: Mapping[str, Any]) -> Iterator[Fault]:
-    for key in raw:
-        if key not in _KEYS:
-            yield _fault(child("", key), f"unknown key '{cut(key)}' in a trigger")
+    for key in unknown_keys(raw, _KEYS):
+        yield _fault(child("", key), f"unknown key '{cut(key)}' in a trigger")
 
 
 def _id_faults(raw: Mapping[str, Any], *, stored: bool) -> Iterator[Fault]:

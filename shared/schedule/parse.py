@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, time, tzinfo
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple, TypeGuard
 
 from shared.errors import Fault, InvalidInput
@@ -18,6 +19,7 @@ from shared.schedule.zones import find_zone
 _MAX_OFFSET_MINUTES = 30 * 24 * 60
 _MIN_EVERY_SECONDS = 60
 _MAX_EVERY_SECONDS = 30 * 24 * 60 * 60
+_MAX_KEYS = 100
 _TIME_OF_DAY = re.compile("([01][0-9]|2[0-3]):([0-5][0-9])")
 
 
@@ -95,7 +97,8 @@ def _read(raw: object) -> tuple[dict[str, Any], list[Fault]]:
     readers: dict[str, Callable[[object], Any]] = {"type": str, **kind.required, **kind.optional}
     values: dict[str, Any] = {}
     faults: list[Fault] = []
-    for key in (*raw, *(key for key in kind.required if key not in raw)):
+    # Beyond so many keys there are unknown ones enough.
+    for key in (*islice(raw, _MAX_KEYS), *(key for key in kind.required if key not in raw)):
         try:
             if key not in readers:
                 raise _Refused("stored_schedule_invalid", _unknown_key(key, name, readers))

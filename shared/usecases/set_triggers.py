@@ -13,7 +13,7 @@ from shared.actions.action import Lookup
 from shared.actions.registry import check_actions as check_registered_actions
 from shared.domain.columns import Column
 from shared.domain.commands import Command
-from shared.domain.faults import child, in_document_order, under
+from shared.domain.faults import MAX_TOLD, child, in_document_order, under
 from shared.domain.records import CustomTable
 from shared.domain.triggers import (
     EVENTS,
@@ -126,6 +126,8 @@ def _checked(
         if isinstance(one.raw, dict):
             found += _action_faults(one, table, check_actions, lookup)
         faults += under(child("/triggers", index), in_document_order(one.raw, found))
+        if len(faults) >= MAX_TOLD:
+            break
     if faults:
         raise InvalidInput.of(faults)
     return [one.trigger for one in read if one.trigger is not None]

@@ -1,7 +1,14 @@
 """Pointers, and the order in which faults are told."""
 
-from shared.domain.faults import MAX_POINTER, child, cut, in_document_order, under
-from shared.errors import Fault
+import pytest
+
+from shared.actions.registry import check_actions
+from shared.domain.columns import read_cells, read_columns
+from shared.domain.conditions import read_when
+from shared.domain.faults import MAX_POINTER, MAX_TOLD, child, cut, in_document_order, under
+from shared.domain.triggers import read_trigger
+from shared.errors import Fault, InvalidInput
+from shared.schedule.parse import schedule_faults
 
 
 def a_fault(pointer, code="x"):
@@ -77,3 +84,43 @@ def test_very_many_faults_of_one_object_are_put_in_order():
     pointers = [f"/{key}" for key in raw]
 
     assert ordered(raw, *reversed(pointers)) == pointers
+
+
+def of_cells(many):
+    with pytest.raises(InvalidInput) as refused:
+        read_cells(many, ())
+    return refused.value.faults
+
+
+def of_columns(many):
+    with pytest.raises(InvalidInput) as refused:
+        read_columns([many], made=0)
+    return refused.value.faults
+
+
+CALL = {"type": "api_call", "method": "GET", "url": "https://a.example/"}
+
+
+def of_actions(action):
+    return check_actions(
+        10 * [action], on="record_created", schedule_kind=None, columns=(), lookup=None
+    )
+
+
+@pytest.mark.parametrize(
+    "faults_of",
+    [
+        of_cells,
+        of_columns,
+        lambda many: of_actions({**CALL, **many}),
+        lambda many: of_actions({**CALL, "query": {name: {} for name in many}}),
+        lambda many: of_actions({"type": "update_record", "data": many}),
+        lambda many: read_trigger(many, ()).faults,
+        lambda many: schedule_faults({"type": "cron", **many}),
+        lambda many: read_when(100 * [many], (), on=None)[1],
+    ],
+)
+def test_an_object_that_is_wrong_in_a_thousand_places_is_not_told_all_of_them(faults_of):
+    found = faults_of(dict.fromkeys(map(str, range(1000)), 1))
+
+    assert MAX_TOLD <= len(found) <= MAX_TOLD + 10
