@@ -88,6 +88,35 @@ def walk_stretch(
     return Stretch(count=count, last=last, record_ids=record_ids)
 
 
+# In no order, so that nothing is sorted: it is all of them, or it does not count.
+_WHOLE = """
+SELECT count(*), coalesce(array_agg(id) FILTER (WHERE wants_a_look), '{}')
+FROM (
+    SELECT
+        record.id,
+        %(before)s::text IS NULL
+            OR (record.data ->> %(column_id)s) COLLATE "C" < %(before)s AS wants_a_look
+    FROM record
+    WHERE record.table_id = %(table_id)s AND record.deleted_at IS NULL
+    LIMIT %(limit)s
+) AS record
+"""
+
+
+def walk_whole(
+    conn: Connection, *, table_id: UUID, column_id: str, before: str | None, limit: int
+) -> list[int] | None:
+    """Return which live records of a table want a look, as ``walk_stretch`` does; in no order.
+
+    None if there are ``limit`` or more.
+    """
+    parameters = {"table_id": table_id, "column_id": column_id, "before": before, "limit": limit}
+    row = conn.execute(_WHOLE, parameters).fetchone()
+    assert row is not None
+    count, record_ids = row
+    return record_ids if count < limit else None
+
+
 _NO_CELLS: Mapping[str, Any] = MappingProxyType({})
 
 

@@ -11,7 +11,7 @@ from psycopg import Connection
 
 from shared.domain.triggers import TriggerState
 from shared.evaluator.date_trigger import ahead_from
-from shared.queries.record_walk import Cursor, Stretch, walk_stretch
+from shared.queries.record_walk import Cursor, Stretch, walk_stretch, walk_whole
 from shared.queries.trigger_states import move_cursor
 from shared.usecases.fire_dates import Fired, date_column, fire_records
 from shared.usecases.scheduled_triggers import Ready
@@ -50,6 +50,10 @@ def next_page(
     ``before`` leaves out the rows whose cell is not less; they count all the same.
     """
 
+    whole = _whole_table(conn, ready, walk, limit=limit, before=before)
+    if whole is not None:
+        return whole, replace(walk, pages=1, wrapped=True, ended=True)
+
     def read(after: Cursor | None, up_to: Cursor | None, limit: int) -> Stretch:
         return walk_stretch(
             conn,
@@ -61,18 +65,31 @@ def next_page(
             limit=limit,
         )
 
-    if walk.pages == 0 and walk.start is not None:
-        # Most tables are smaller than a page: one look then, and the cursor has come round to
-        # where it was.
-        whole = read(None, None, limit)
-        if whole.count < limit:
-            return whole.record_ids, replace(walk, pages=1, wrapped=True, ended=True)
     stretches = [read(walk.cursor, walk.start if walk.wrapped else None, limit)]
     wraps_now = not walk.wrapped and stretches[0].count < limit
     if wraps_now and walk.start is not None:
         stretches.append(read(None, walk.start, limit - stretches[0].count))
     record_ids = [record_id for stretch in stretches for record_id in stretch.record_ids]
     return record_ids, _behind(walk, stretches, limit=limit, wrapped=walk.wrapped or wraps_now)
+
+
+def _whole_table(
+    conn: Connection, ready: Ready, walk: Walk, *, limit: int, before: str | None
+) -> list[int] | None:
+    """Return the first page of a table smaller than a page; None for any other.
+
+    Most tables are. One look is all then, in whatever order, and the cursor has come round to where
+    it was, if it was anywhere.
+    """
+    if walk.pages > 0 or walk.start is None:
+        return None
+    return walk_whole(
+        conn,
+        table_id=ready.table.id,
+        column_id=date_column(ready).id,
+        before=before,
+        limit=limit,
+    )
 
 
 def _behind(walk: Walk, stretches: Sequence[Stretch], *, limit: int, wrapped: bool) -> Walk:

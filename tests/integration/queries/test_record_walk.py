@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from shared.queries.due_values import DueValue, put_due_values
-from shared.queries.record_walk import Stretch, walk_rows, walk_stretch
+from shared.queries.record_walk import Stretch, walk_rows, walk_stretch, walk_whole
 from tests.builders_db import FAR_OFF, LONG_AGO, NOW, insert_records, insert_state, insert_table
 
 
@@ -155,3 +155,16 @@ def test_what_the_driver_cannot_read_is_walked_over(conn, table):
     conn.execute("UPDATE record SET data = %s", ['{"c2": ' + "9" * 5000 + "}"])
 
     assert _stretch(conn, table).record_ids == [record.id]
+
+
+@pytest.mark.parametrize(("limit", "is_whole"), [(2, False), (3, False), (4, True)])
+def test_a_table_smaller_than_the_limit_is_looked_at_whole(conn, table, limit, is_whole):
+    records = insert_records(conn, table, [{"c2": "2026-07-25"}, {"c2": "2099-01-01"}, {}])
+    insert_records(conn, table, [{"c2": "2026-07-25"}], deleted_at=NOW)
+
+    def whole(before):
+        return walk_whole(conn, table_id=table.id, column_id="c2", before=before, limit=limit)
+
+    every = [record.id for record in records] if is_whole else None
+    near = [records[0].id] if is_whole else None
+    assert (whole(None) and sorted(whole(None)), whole("2026-07-26")) == (every, near)
