@@ -49,7 +49,6 @@ def next_page(
     The page goes over the end of the table to its beginning; no row comes twice in a walk.
     ``before`` leaves out the rows whose cell is not less; they count all the same.
     """
-
     whole = _whole_table(conn, ready, walk, limit=limit, before=before)
     if whole is not None:
         return whole, replace(walk, pages=1, wrapped=True, ended=True)
@@ -79,7 +78,7 @@ def _whole_table(
     """Return the first page of a table smaller than a page; None for any other.
 
     Most tables are. One look is all then, in whatever order, and the cursor has come round to where
-    it was, if it was anywhere.
+    it was; a walk without a cursor has yet to find its place.
     """
     if walk.pages > 0 or walk.start is None:
         return None
