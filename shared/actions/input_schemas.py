@@ -6,6 +6,7 @@ than the size of the schema times the size of the inputs.
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -20,6 +21,7 @@ from shared.errors import Fault
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_SCHEMA_DEPTH = 12
 MAX_SUBSCHEMAS = 100
+MAX_SCHEMA_VALUES = 1000
 MAX_INPUT_VALUES = 500
 
 _MANY = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
@@ -63,6 +65,8 @@ def check_input_schema(raw: object) -> list[Fault]:
         return [_fault("", "the input schema must be an object with type 'object'")]
     if len(json.dumps(raw, ensure_ascii=False).encode()) > MAX_SCHEMA_BYTES:
         return [_fault("", f"the input schema has more than {MAX_SCHEMA_BYTES} bytes")]
+    if _has_more_values(raw, MAX_SCHEMA_VALUES):
+        return [_fault("", f"the input schema has more than {MAX_SCHEMA_VALUES} values")]
     parts = list(_subschemas(raw, "", MAX_SCHEMA_DEPTH))
     if len(parts) > MAX_SUBSCHEMAS:
         return [_fault("", f"the input schema has more than {MAX_SUBSCHEMAS} parts")]
@@ -79,12 +83,10 @@ def check_input_schema(raw: object) -> list[Fault]:
 
 def input_faults(inputs: Mapping[str, Json], schema: Mapping[str, Any]) -> list[Fault]:
     """Return why authored inputs can never fit; what tokens stand for is not judged yet."""
+    if _has_more_values(inputs, MAX_INPUT_VALUES):
+        return [_input_fault("", f"there are more than {MAX_INPUT_VALUES} values")]
     return [
-        Fault(
-            code="command_input_invalid",
-            pointer="/inputs" + _pointer(error),
-            message=f"invoke_command inputs: {cut(error.message)}",
-        )
+        _input_fault(_pointer(error), cut(error.message))
         for error in _errors(inputs, schema)
         if error.validator in _OF_NAMES or not has_tokens(error.instance)
     ]
@@ -92,7 +94,7 @@ def input_faults(inputs: Mapping[str, Json], schema: Mapping[str, Any]) -> list[
 
 def input_problem(inputs: Mapping[str, Json], schema: Mapping[str, Any]) -> str | None:
     """Return why inputs do not fit, or None."""
-    if sum(1 for _ in _values(inputs)) > MAX_INPUT_VALUES:
+    if _has_more_values(inputs, MAX_INPUT_VALUES):
         return f"the inputs have more than {MAX_INPUT_VALUES} values"
     for error in _errors(inputs, schema):
         return f"input {_pointer(error) or '/'} does not fit: {error.message}"
@@ -139,6 +141,10 @@ def _pointer(error: ValidationError | SchemaError) -> str:
     return "".join(child("", part) for part in error.absolute_path)
 
 
+def _has_more_values(value: Json, limit: int) -> bool:
+    return any(True for _ in islice(_values(value), limit, None))
+
+
 def _values(value: Json) -> Iterator[None]:
     yield None
     match value:
@@ -148,6 +154,11 @@ def _values(value: Json) -> Iterator[None]:
         case list():
             for each in value:
                 yield from _values(each)
+
+
+def _input_fault(pointer: str, reason: str) -> Fault:
+    message = f"invoke_command inputs: {reason}"
+    return Fault(code="command_input_invalid", pointer=f"/inputs{pointer}", message=message)
 
 
 def _fault(pointer: str, message: str) -> Fault:

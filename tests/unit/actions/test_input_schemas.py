@@ -75,6 +75,7 @@ def test_a_plain_schema_is_taken(schema):
         (nested(12), [""]),
         ({"type": "object", "allOf": [{} for _ in range(100)]}, [""]),
         ({"type": "object", "description": "x" * 65_536}, [""]),
+        ({"type": "object", "enum": list(range(1000))}, [""]),
     ],
 )
 def test_a_schema_that_is_not_plain_is_refused_at_its_place(schema, pointers):
@@ -103,6 +104,13 @@ def test_names_are_judged_before_the_values_are_known():
         "invoke_command inputs: 'order' is a required property",
         "invoke_command inputs: Additional properties are not allowed ('colour' was unexpected)",
     ]
+
+
+def test_more_inputs_than_a_command_takes_are_not_judged_one_by_one():
+    [fault] = input_faults({"order": "x", "to": list(range(500))}, ORDER)
+
+    assert fault.pointer == "/inputs"
+    assert fault.message == "invoke_command inputs: there are more than 500 values"
 
 
 def test_inputs_that_fit():
@@ -137,3 +145,10 @@ def test_the_costliest_schema_on_the_largest_inputs_ends():
     assert check_input_schema(schema) == []
     assert input_problem({"a": [99] * 497}, schema) is not None
     assert len(json.dumps(schema)) < 65_536
+
+
+def test_a_list_of_unlike_types_is_compared_in_time():
+    types = [None, *([number] for number in range(480))]
+    schema = {"type": "object", "properties": {"a": {"type": types}}}
+
+    assert places(schema) == ["/properties/a/type"]
