@@ -97,7 +97,7 @@ class Life:
     def announce(self):
         """Announce all that is due."""
         for _ in range(TURN // self.size):
-            announced = announce_batch(self.conn, limit=self.size)
+            announced = announce_batch(self.conn, urgent=False, limit=self.size)
             self.batches.append([Reference(id=row.id, token=row.token) for row in announced])
         return TURN
 

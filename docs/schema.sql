@@ -201,11 +201,11 @@ CREATE UNIQUE INDEX one_active_run_per_clock_trigger ON public.trigger_run USING
 CREATE INDEX trigger_run_by_record ON public.trigger_run USING btree (table_id, record_id, id DESC) WHERE (record_id IS NOT NULL);
 CREATE INDEX trigger_run_by_trigger ON public.trigger_run USING btree (table_id, trigger_id, id DESC);
 CREATE INDEX trigger_run_failed ON public.trigger_run USING btree (table_id, id DESC) WHERE (status = 'failed'::text);
-CREATE INDEX trigger_run_fair ON public.trigger_run USING btree (tenant_id, announce_at, id) WHERE (status = 'pending'::text);
+CREATE INDEX trigger_run_fair ON public.trigger_run USING btree (tenant_id, urgent, announce_at, id) WHERE (status = 'pending'::text);
 CREATE INDEX trigger_run_finished ON public.trigger_run USING btree (finished_at, id) WHERE (finished_at IS NOT NULL);
 CREATE INDEX trigger_run_held ON public.trigger_run USING btree (worker_id) WHERE (status = 'running'::text);
 CREATE INDEX trigger_run_listed ON public.trigger_run USING btree (table_id, id DESC);
-CREATE INDEX trigger_run_oldest ON public.trigger_run USING btree (announce_at, id) WHERE (status = 'pending'::text);
+CREATE INDEX trigger_run_oldest ON public.trigger_run USING btree (urgent, announce_at, id) WHERE (status = 'pending'::text);
 
 CREATE TABLE trigger_state (
     id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,

@@ -195,8 +195,8 @@ CREATE TABLE trigger_run (
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE UNIQUE INDEX one_active_run_per_clock_trigger ON trigger_run (trigger_ref)
     WHERE status IN ('pending', 'running') AND kind IN ('interval', 'daily', 'cron');
-CREATE INDEX trigger_run_oldest ON trigger_run (announce_at, id) WHERE status = 'pending';
-CREATE INDEX trigger_run_fair ON trigger_run (tenant_id, announce_at, id) WHERE status = 'pending';
+CREATE INDEX trigger_run_oldest ON trigger_run (urgent, announce_at, id) WHERE status = 'pending';
+CREATE INDEX trigger_run_fair ON trigger_run (tenant_id, urgent, announce_at, id) WHERE status = 'pending';
 CREATE INDEX trigger_run_held ON trigger_run (worker_id) WHERE status = 'running';
 CREATE INDEX trigger_run_listed ON trigger_run (table_id, id DESC);
 CREATE INDEX trigger_run_by_trigger ON trigger_run (table_id, trigger_id, id DESC);

@@ -45,11 +45,15 @@ class Claimer:
             )
         )
 
-    def claim_due(self, *, limit: int, fairly: bool) -> list[ClaimedRun]:
-        """Claim up to ``limit`` due runs, the oldest, or in turns over the tenants."""
+    def claim_due(self, *, urgent: bool, limit: int, fairly: bool) -> list[ClaimedRun]:
+        """Claim up to ``limit`` due runs, the oldest, or in turns over the tenants.
+
+        Those that are ``urgent``, or the others.
+        """
         return self._claim(
             lambda conn, token: claims.claim_due(
                 conn,
+                urgent=urgent,
                 limit=limit,
                 after=uuid4() if fairly else None,
                 worker_id=self._worker_id,

@@ -32,8 +32,11 @@ class Claimer(Protocol):
     def claim(self, references: Sequence[Reference]) -> list[ClaimedRun]:
         """Claim these rows; one that is not pending, not due or under another token is left out."""
 
-    def claim_due(self, *, limit: int, fairly: bool) -> list[ClaimedRun]:
-        """Claim the rows due the longest, or the longest due of each tenant in turn."""
+    def claim_due(self, *, urgent: bool, limit: int, fairly: bool) -> list[ClaimedRun]:
+        """Claim the rows due the longest, or the longest due of each tenant in turn.
+
+        Those that are ``urgent``, or the others.
+        """
 
 
 class Consumer(Protocol):

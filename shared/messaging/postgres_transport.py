@@ -4,7 +4,9 @@ There is no publisher: who writes a row that can be worked on notifies in its tr
 """
 
 import threading
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from psycopg import Connection
 
@@ -20,6 +22,14 @@ _SHORTEST_PAUSE_SECONDS = 0.02
 _STOP_SECONDS = 5.0
 
 
+@dataclass(slots=True, kw_only=True)
+class _Lane:
+    """``backlog``: there was more than the last claim took."""
+
+    urgent: bool
+    backlog: bool = False
+
+
 class PostgresConsumer:
     """A worker's consumer; ``receive`` is called by one thread."""
 
@@ -27,7 +37,7 @@ class PostgresConsumer:
         """``open_session`` returns a direct session that listens for work."""
         self._listener = Listener(open_session)
         self._claimer = claimer
-        self._backlog = False
+        self._lanes = deque([_Lane(urgent=False), _Lane(urgent=True)])
         self._stop = Stop()
         self._receiving = threading.Lock()
 
@@ -54,9 +64,26 @@ class PostgresConsumer:
             self._receiving.release()
 
     def _claim(self, limit: int) -> list[ClaimedRun]:
-        """Take the oldest; when there were more than one claim takes, each tenant in turn."""
-        claimed = self._claimer.claim_due(limit=limit, fairly=self._backlog)
-        self._backlog = len(claimed) == limit
+        """Take what is urgent and what is not, each in turn first: neither waits for all others.
+
+        The oldest; when there were more than one claim takes, each tenant in turn.
+        """
+        self._lanes.rotate()
+        claimed: list[ClaimedRun] = []
+        for lane in self._lanes:
+            wanted = limit - len(claimed)
+            if not wanted:
+                break
+            try:
+                found = self._claimer.claim_due(
+                    urgent=lane.urgent, limit=wanted, fairly=lane.backlog
+                )
+            except Exception:
+                if claimed:  # these are held: whoever asks next is told
+                    break
+                raise
+            lane.backlog = len(found) == wanted
+            claimed += found
         return claimed
 
     def _pause(self, timeout: float) -> float:

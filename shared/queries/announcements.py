@@ -1,7 +1,8 @@
 """Which pending work is due, and its announcement: a row is offered until somebody claims it.
 
 Whoever makes a row for immediate sending makes it announced; every other row, and one whose
-announcement was lost, is found here by its age.
+announcement was lost, is found here by its age. What is urgent is asked for by itself, so that a
+burst of scheduled work never stands in front of it.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,9 @@ OLDEST_DUE = """
 WITH due AS MATERIALIZED (
     SELECT id, announce_at, worker_losses
     FROM trigger_run
-    WHERE status = 'pending' AND announce_at <= (SELECT clock_timestamp())
+    WHERE status = 'pending'
+        AND urgent = %(urgent)s
+        AND announce_at <= (SELECT clock_timestamp())
     ORDER BY announce_at, id
     LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED
@@ -42,6 +45,7 @@ WITH circle AS (
         FROM trigger_run AS run
         WHERE run.tenant_id = circle.id
             AND run.status = 'pending'
+            AND run.urgent = %(urgent)s
             AND run.announce_at <= (SELECT clock_timestamp())
     )
 ), candidates AS MATERIALIZED (
@@ -55,6 +59,7 @@ WITH circle AS (
         FROM trigger_run AS run
         WHERE run.tenant_id = waiting.id
             AND run.status = 'pending'
+            AND run.urgent = %(urgent)s
             AND run.announce_at <= (SELECT clock_timestamp())
         ORDER BY run.announce_at, run.id
         LIMIT least(waiting.share, %(limit)s)
@@ -82,27 +87,31 @@ RETURNING run.id, run.lease_token AS token, run.urgent, run.worker_losses, run.a
 _ANNOUNCE_BATCH = OLDEST_DUE + _ANNOUNCE
 
 
-def announce_batch(conn: Connection, *, limit: int) -> list[Announced]:
+def announce_batch(conn: Connection, *, urgent: bool, limit: int) -> list[Announced]:
     """pending -> pending: mark up to ``limit`` due runs announced, the oldest; the token stays.
+
+    Those that are ``urgent``, or the others.
 
     As many as ``limit`` mean a backlog: take the next batch fairly. After a fair batch that came
     back short, come back here; when this one is short, all that was due has been taken.
     """
     with conn.cursor(row_factory=class_row(Announced)) as cursor:
-        return cursor.execute(_ANNOUNCE_BATCH, {"limit": limit}).fetchall()
+        return cursor.execute(_ANNOUNCE_BATCH, {"urgent": urgent, "limit": limit}).fetchall()
 
 
 _ANNOUNCE_BATCH_FAIRLY = FAIREST_DUE + _ANNOUNCE
 
 
-def announce_batch_fairly(conn: Connection, *, limit: int, after: UUID) -> list[Announced]:
+def announce_batch_fairly(
+    conn: Connection, *, urgent: bool, limit: int, after: UUID
+) -> list[Announced]:
     """pending -> pending: as ``announce_batch``, the oldest of each tenant in turn.
 
     Up to 1000 tenants behind ``after`` in circular order are looked at: give a random one. A short
     batch does not mean that nothing more is due.
     """
     with conn.cursor(row_factory=class_row(Announced)) as cursor:
-        parameters = {"limit": limit, "after": after}
+        parameters = {"urgent": urgent, "limit": limit, "after": after}
         return cursor.execute(_ANNOUNCE_BATCH_FAIRLY, parameters).fetchall()
 
 
@@ -141,11 +150,10 @@ def unannounce(conn: Connection, references: Sequence[Reference | Announced]) ->
 
 
 _NEXT_ANNOUNCEMENT_AT = """
-SELECT announce_at
-FROM trigger_run
-WHERE status = 'pending'
-ORDER BY announce_at
-LIMIT 1
+SELECT least(
+    (SELECT min(announce_at) FROM trigger_run WHERE status = 'pending' AND urgent),
+    (SELECT min(announce_at) FROM trigger_run WHERE status = 'pending' AND NOT urgent)
+)
 """
 
 
@@ -158,9 +166,19 @@ def next_announcement_at(conn: Connection) -> datetime | None:
 _COUNT_DUE = """
 SELECT count(*)
 FROM (
-    SELECT
-    FROM trigger_run
-    WHERE status = 'pending' AND announce_at <= (SELECT clock_timestamp())
+    (
+        SELECT
+        FROM trigger_run
+        WHERE status = 'pending' AND urgent AND announce_at <= (SELECT clock_timestamp())
+        LIMIT %(limit)s
+    )
+    UNION ALL
+    (
+        SELECT
+        FROM trigger_run
+        WHERE status = 'pending' AND NOT urgent AND announce_at <= (SELECT clock_timestamp())
+        LIMIT %(limit)s
+    )
     LIMIT %(limit)s
 ) AS due
 """
@@ -184,16 +202,29 @@ def count_running(conn: Connection) -> int:
 _COUNT_OVERDUE = """
 SELECT count(*) FILTER (WHERE announcements > 0)
 FROM (
-    SELECT announcements
-    FROM trigger_run
-    WHERE status = 'pending' AND announce_at <= (SELECT clock_timestamp())
-    ORDER BY announce_at, id
-    LIMIT %(limit)s
+    (
+        SELECT announcements
+        FROM trigger_run
+        WHERE status = 'pending' AND urgent AND announce_at <= (SELECT clock_timestamp())
+        ORDER BY announce_at, id
+        LIMIT %(limit)s
+    )
+    UNION ALL
+    (
+        SELECT announcements
+        FROM trigger_run
+        WHERE status = 'pending' AND NOT urgent AND announce_at <= (SELECT clock_timestamp())
+        ORDER BY announce_at, id
+        LIMIT %(limit)s
+    )
 ) AS due
 """
 
 
 def count_overdue(conn: Connection, *, limit: int) -> int:
-    """Return how many of the ``limit`` longest due runs were announced and yet not claimed."""
+    """Return how many were announced and yet not claimed of the longest due runs.
+
+    ``limit`` of those that are urgent are looked at, and as many of the others.
+    """
     row = conn.execute(_COUNT_OVERDUE, {"limit": limit}).fetchone()
     return row[0] if row else 0

@@ -143,6 +143,7 @@ _CLAIM_FAIREST = FAIREST_DUE + _TAKEN + _CLAIM + _OF_TAKEN + _CLAIMED
 def claim_due(
     conn: Connection,
     *,
+    urgent: bool,
     limit: int,
     after: UUID | None,
     worker_id: int,
@@ -151,10 +152,12 @@ def claim_due(
 ) -> list[ClaimedRun]:
     """pending -> running: take up to ``limit`` due runs; for a worker without a broker.
 
+    Those that are ``urgent``, or the others.
     The oldest, or with ``after`` the oldest of each tenant in turn, as ``announce_batch_fairly``
     does. A run whose worker was lost comes alone.
     """
     parameters = {
+        "urgent": urgent,
         "limit": limit,
         "after": after,
         "worker_id": worker_id,

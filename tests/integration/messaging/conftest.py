@@ -38,9 +38,11 @@ class Claims:
     def claim(self, references):
         return claims.claim(self._conn, references, **self._lease())
 
-    def claim_due(self, *, limit, fairly):
+    def claim_due(self, *, urgent, limit, fairly):
         after = UUID(int=0) if fairly else None
-        return claims.claim_due(self._conn, limit=limit, after=after, **self._lease())
+        return claims.claim_due(
+            self._conn, urgent=urgent, limit=limit, after=after, **self._lease()
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,11 @@ def open_amqp_consumer(rabbit_url, opened):
 @pytest.fixture
 def amqp(conn, publisher, open_amqp_consumer, rabbit_broker, rabbit_url):
     def announce():
-        announced = announce_batch(conn, limit=10_000)
+        announced = [
+            row
+            for urgent in (True, False)
+            for row in announce_batch(conn, urgent=urgent, limit=10_000)
+        ]
         assert publisher.publish(announced) == []
         return announced
 

@@ -135,7 +135,7 @@ def test_a_broker_that_restarts_loses_nothing(restartable_rabbit, open_claims, c
     opened.append(publisher.close)
     assert wait_until(publisher.ready, seconds=30)
     ids = insert_runs(conn, count=100)
-    rows = announce_batch(conn, limit=100)
+    rows = announce_batch(conn, urgent=False, limit=100)
     assert publisher.publish(rows) == []
     consumer = AmqpConsumer(
         url, queues=topology.WORK_QUEUES, threads=4, fire_batch=4, claimer=open_claims()

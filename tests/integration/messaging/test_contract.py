@@ -1,15 +1,17 @@
 """What every transport keeps. Each test here runs over RabbitMQ and over PostgreSQL."""
 
 import threading
+from datetime import timedelta
 
 import pytest
 
-from tests.builders_db import FAR_OFF, insert_runs, insert_table
+from tests.builders_db import FAR_OFF, LONG_AGO, insert_runs, insert_table
 
 # Long enough never to pass: a wait that does not end shows as a test that hangs.
 _LONG = 600.0
 # Long enough for what is on its way to arrive, when nothing must.
 _SHORT = 0.5
+_LATER = LONG_AGO + timedelta(days=1)
 
 
 def _ids(runs):
@@ -57,6 +59,30 @@ def test_what_one_claim_left_comes_with_the_next(transport, open_claims, conn):
     transport.announce()
 
     assert _ids(_receive(consumer, count=20, free=1)) == ids
+
+
+def test_a_burst_of_scheduled_work_does_not_stand_in_front_of_what_is_urgent(
+    transport, open_claims, conn
+):
+    insert_runs(conn, count=200)
+    (urgent,) = insert_runs(conn, count=1, urgent=True, announce_at=_LATER, next_attempt_at=_LATER)
+    consumer = transport.open_consumer(open_claims())
+
+    transport.announce()
+    received = [run for _ in range(2) for run in consumer.receive(free=4, timeout=_LONG)]
+
+    assert urgent in _ids(received)
+
+
+def test_what_is_urgent_does_not_keep_scheduled_work_from_its_turn(transport, open_claims, conn):
+    insert_runs(conn, count=200, urgent=True)
+    (scheduled,) = insert_runs(conn, count=1, announce_at=_LATER, next_attempt_at=_LATER)
+    consumer = transport.open_consumer(open_claims())
+
+    transport.announce()
+    received = [run for _ in range(2) for run in consumer.receive(free=4, timeout=_LONG)]
+
+    assert scheduled in _ids(received)
 
 
 def test_announcing_twice_makes_no_second_start(transport, open_claims, conn):

@@ -31,7 +31,7 @@ def _claim(conn, references, **more):
 
 
 def _claim_due(conn, **more):
-    settings = {"limit": 10, "after": None, "worker_id": 3} | more
+    settings = {"urgent": False, "limit": 10, "after": None, "worker_id": 3} | more
     return claim_due(conn, lease_token=LEASE, lease_seconds=300, **settings)
 
 
@@ -159,7 +159,7 @@ def test_no_more_runs_are_claimed_than_asked_for(conn):
 
 def test_an_announced_run_is_not_due_before_its_announcement_is_old(conn):
     insert_run(conn)
-    announce_batch(conn, limit=1)
+    announce_batch(conn, urgent=False, limit=1)
 
     assert _claim_due(conn) == []
 

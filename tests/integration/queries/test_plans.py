@@ -23,7 +23,7 @@ _INDEX = re.compile(r"(?:using|Index Scan on) (\w+)")
 TOKEN = UUID(int=1)
 HALF_DUE = datetime(2072, 1, 1, tzinfo=UTC)
 LEASE = {"worker_id": 1, "lease_token": TOKEN, "lease_seconds": 300.0}
-BATCH = {"limit": 50, "after": TOKEN}
+BATCH = {"urgent": False, "limit": 50, "after": TOKEN}
 IDS = {"ids": list(range(1, 21)), "tokens": [TOKEN] * 20, "unsent": [1]}
 FINISH = {"receipts": ["[]"] * 20, "statuses": ["done"] * 20, "errors": [None] * 20}
 SWEEP = {"restart_grace_seconds": 30.0, "max_losses": 5, "error": "lost"}

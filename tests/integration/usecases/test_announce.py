@@ -92,6 +92,19 @@ def test_unclaimed_references_stay_below_what_workers_soon_take(
     assert len(_announced(conn)) == 40
 
 
+def test_a_full_queue_of_scheduled_work_leaves_room_for_what_is_urgent(
+    conn, announcer, publisher, living_worker
+):
+    insert_runs(conn, count=60)
+    announcer.announce(conn)
+    soon = insert_runs(conn, count=3, urgent=True)
+
+    assert announcer.announce(conn) == 3
+
+    assert set(soon) <= set(_announced(conn))
+    assert publisher.depths()[topology.EXECUTE] == 1
+
+
 def test_unclaimed_references_stay_below_the_high_water(conn, publisher, living_worker):
     insert_runs(conn, count=60)
     announcer = Announcer(publisher, fire_batch=FIRE_BATCH, high_water=30)

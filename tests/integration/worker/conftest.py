@@ -59,7 +59,8 @@ class Bench:
 
     def claim(self):
         """Claim all that is due and return what is held of it."""
-        return [self.holdings.get(run) for run in self.claimer.claim_due(limit=100, fairly=False)]
+        runs = self.claimer.claim_due(urgent=False, limit=100, fairly=False)
+        return [self.holdings.get(run) for run in runs]
 
     def execute(self):
         """Claim and execute all that is due; wait until its ends are written."""
