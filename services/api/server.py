@@ -5,16 +5,35 @@ import logging
 import socket
 import struct
 
+import structlog
 from gunicorn.glogging import Logger  # type: ignore[import-untyped]  # it has none
+from gunicorn.http import errors  # type: ignore[import-untyped]  # it has none
 from gunicorn.workers.gthread import (  # type: ignore[import-untyped]  # it has none
     TConn,
     ThreadWorker,
 )
+from werkzeug.exceptions import (
+    BadRequest,
+    ExpectationFailed,
+    HTTPException,
+    RequestHeaderFieldsTooLarge,
+    RequestURITooLarge,
+)
 
+from services.api.problems import respond_to
 from shared.lifecycle import monotonic
+
+_log = structlog.get_logger()
 
 ARRIVAL_SECONDS = 60.0
 _SEND_SECONDS = 20
+
+_REFUSALS: tuple[tuple[type[Exception], type[HTTPException]], ...] = (
+    (errors.LimitRequestLine, RequestURITooLarge),
+    (errors.LimitRequestHeaders, RequestHeaderFieldsTooLarge),
+    (errors.ExpectationFailed, ExpectationFailed),
+    (errors.ParseException, BadRequest),
+)
 
 
 class Arrivals:
@@ -63,10 +82,42 @@ class PatientWorker(ThreadWorker):  # type: ignore[misc]  # untyped, as said abo
         finally:
             self._arrivals.end(conn.sock)
 
+    def handle_error(
+        self, req: object, client: socket.socket, addr: object, exc: Exception
+    ) -> None:
+        """Answer what is no request as every other error; its text may be a secret, and is told
+        to nobody.
+        """
+        refusal = next((refusal for kind, refusal in _REFUSALS if isinstance(exc, kind)), None)
+        if refusal is None:
+            super().handle_error(req, client, addr, exc)
+            return
+        _log.warning("request_unreadable", reason=type(exc).__name__)
+        with contextlib.suppress(OSError):
+            client.sendall(_last_answer(refusal()))
+
+    def _keepalive_after(self, conn: TConn, keepalive: bool) -> bool:
+        """Read what is left of a body that was answered; one that is none gets no second answer."""
+        try:
+            return bool(super()._keepalive_after(conn, keepalive))
+        except errors.ParseException:
+            return False
+
     def notify(self) -> None:
         """Tell the master that we live, once a second, and end what took too long to arrive."""
         super().notify()
         self._arrivals.end_overdue(now=monotonic())
+
+
+def _last_answer(refusal: HTTPException) -> bytes:
+    """Return the bytes of an answer behind which the connection is closed."""
+    answer = respond_to(refusal)
+    body = answer.get_data()
+    head = (
+        f"HTTP/1.1 {answer.status}\r\nConnection: close\r\nContent-Type: {answer.content_type}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode("latin-1") + body
 
 
 class PlainLogger(Logger):  # type: ignore[misc]  # untyped, as said above

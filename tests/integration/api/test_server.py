@@ -143,6 +143,52 @@ def test_a_chunked_body_is_refused(server):
     assert (status, document["type"]) == (411, "urn:duebook:problem:length_required")
 
 
+HEAD = b"GET /root/tenants HTTP/1.1\r\nHost: a\r\n"
+
+
+NO_REQUESTS = [
+    (HEAD + b"Bearer a-secret\r\n\r\n", 400),
+    (HEAD + b"Authorization : Bearer a-secret\r\n\r\n", 400),
+    (HEAD + b"Authorization: Bearer\r\n a-secret\r\n\r\n", 400),
+    (HEAD + b"Authorization: Bearer a-secret\0\r\n\r\n", 400),
+    (HEAD + b"Transfer-Encoding: a-secret\r\n\r\n", 400),
+    (HEAD + b"Content-Length: -1\r\n\r\n", 400),
+    (HEAD + b"Expect: a-secret\r\n\r\n", 417),
+    (HEAD + b"X: a-secret" + 9000 * b"x" + b"\r\n\r\n", 431),
+    (HEAD + 101 * b"X: a-secret\r\n" + b"\r\n", 431),
+    (b"GET /a-secret" + 9000 * b"x" + b" HTTP/1.1\r\n\r\n", 414),
+    (b"a-secret / HTTP/1.1\r\n\r\n", 400),
+    (b"GET /a-secret HTTP/9.9\r\n\r\n", 400),
+    (b"\x16\x03\x01a-secret\r\n\r\n", 400),
+]
+
+
+def test_what_is_no_request_is_refused_and_its_text_told_to_nobody(server):
+    for data, expected in NO_REQUESTS:
+        with server.send(data) as connection:
+            status, document = received(connection)
+        assert (data, status, document["status"]) == (data, expected, expected)
+        assert "a-secret" not in json.dumps(document)
+
+    server.process.send_signal(signal.SIGTERM)
+    _, log = server.process.communicate(timeout=30)
+    assert log.count("request_unreadable") == len(NO_REQUESTS)
+    assert "a-secret" not in log
+
+
+def test_a_body_that_breaks_behind_its_answer_gets_no_second_one(server):
+    head = (
+        f"POST /root/tenants HTTP/1.1\r\nHost: a\r\nX-ADMIN-TOKEN: {ADMIN_TOKEN}\r\n"
+        "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nno chunk\r\n"
+    )
+
+    with server.send(head.encode()) as connection:
+        status, _ = received(connection)
+        rest = connection.recv(1000)
+
+    assert (status, rest) == (411, b"")
+
+
 def test_health_answers_while_slow_clients_hold_every_thread(server):
     slow = [server.send(b"GET /openapi.json HT") for _ in range(2 * THREADS)]
 
