@@ -163,6 +163,18 @@ def ahead_from(trigger: Trigger, *, now: datetime) -> str | None:
     return day.date().isoformat()
 
 
+def identity_length(trigger: Trigger) -> int:
+    """Return how many characters an identity of the trigger has.
+
+    A cell that has them, and whose first so many are one that the record has consumed, T read as a
+    blank, is not due whatever follows: if it can be read at all, that is its identity.
+    """
+    column = trigger.date_column
+    if column is None:
+        raise TypeError(f"{trigger.kind} is not a date trigger")
+    return len("YYYY-MM-DD") if column.type == "date" else len("YYYY-MM-DD HH:MM")
+
+
 _MISSING = "missing"
 _INVALID = "invalid"
 

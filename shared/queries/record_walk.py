@@ -28,53 +28,87 @@ class Stretch:
     record_ids: list[int]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What a walk asks of the records of a table: which of them want a look.
+
+    All, or with ``before`` those whose cell, as text, is less, unless its first ``identity_length``
+    characters, T read as a blank, are an identity that the trigger has consumed of the record.
+    """
+
+    table_id: UUID
+    trigger_ref: int
+    column_id: str
+    identity_length: int
+    before: str | None
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the audit as parameters of a statement."""
+        return {
+            "table_id": self.table_id,
+            "trigger_ref": self.trigger_ref,
+            "column_id": self.column_id,
+            "identity_length": self.identity_length,
+            "before": self.before,
+        }
+
+
 # A cell costs several times its row's key, and to read it here many times what asking it does
-# there. COLLATE "C" compares by code point, as the bound is meant.
-_STRETCH = """
-WITH stretch AS MATERIALIZED (
-    SELECT
-        record.id,
-        record.created_at,
-        %(before)s::text IS NULL
-            OR (record.data ->> %(column_id)s) COLLATE "C" < %(before)s AS wants_a_look
+# there. COLLATE "C" compares by code point, as the bound is meant. The ledger is asked for each row
+# by itself, only for rows below the bound: for an EXISTS the planner may read all of it.
+_WANTED = """
+, wanted AS (
+    SELECT coalesce(array_agg(page.id), '{}') AS record_ids
+    FROM page
+    LEFT JOIN LATERAL (
+        SELECT true AS is_consumed
+        FROM occurrence
+        WHERE trigger_ref = %(trigger_ref)s
+            AND record_id = page.id
+            AND identity = replace(left(page.cell, %(identity_length)s), 'T', ' ')
+            AND length(page.cell) >= %(identity_length)s
+        LIMIT 1
+    ) AS ledger ON %(before)s::text IS NOT NULL
+    WHERE (%(before)s IS NULL OR page.cell COLLATE "C" < %(before)s)
+        AND ledger.is_consumed IS NULL
+)
+"""
+
+_NEXT_PAGE = """
+WITH page AS MATERIALIZED (
+    SELECT id, created_at, data ->> %(column_id)s AS cell
     FROM record
-    WHERE record.table_id = %(table_id)s
-        AND record.deleted_at IS NULL
-        AND (record.created_at, record.id) > (%(after_created_at)s, %(after_id)s)
-        AND (record.created_at, record.id) <= (%(up_to_created_at)s, %(up_to_id)s)
-    ORDER BY record.created_at, record.id
+    WHERE table_id = %(table_id)s
+        AND deleted_at IS NULL
+        AND (created_at, id) > (%(after_created_at)s, %(after_id)s)
+        AND (created_at, id) <= (%(up_to_created_at)s, %(up_to_id)s)
+    ORDER BY created_at, id
     LIMIT %(limit)s
 )
+"""
+
+_OF_STRETCH = """
 SELECT
     count(*),
     max(created_at),
-    max(id) FILTER (WHERE created_at = (SELECT max(created_at) FROM stretch)),
-    coalesce(array_agg(id) FILTER (WHERE wants_a_look), '{}')
-FROM stretch
+    max(id) FILTER (WHERE created_at = (SELECT max(created_at) FROM page)),
+    (SELECT record_ids FROM wanted)
+FROM page
 """
+
+_STRETCH = _NEXT_PAGE + _WANTED + _OF_STRETCH
 
 
 def walk_stretch(
-    conn: Connection,
-    *,
-    table_id: UUID,
-    column_id: str,
-    before: str | None,
-    after: Cursor | None,
-    up_to: Cursor | None,
-    limit: int,
+    conn: Connection, audit: Audit, *, after: Cursor | None, up_to: Cursor | None, limit: int
 ) -> Stretch:
     """Return the first ``limit`` live records by (created_at, id) behind ``after``, to ``up_to``.
 
-    None is the beginning, or the end, of the table. All records want a look, or those alone whose
-    cell, as text, is less than ``before``. Nothing that a record holds can make it fail.
+    None is the beginning, or the end, of the table. Nothing that a record holds can make it fail.
     """
     after_created_at, after_id = after or _BEGINNING
     up_to_created_at, up_to_id = up_to or _END
-    parameters = {
-        "table_id": table_id,
-        "column_id": column_id,
-        "before": before,
+    parameters = audit.parameters() | {
         "after_created_at": after_created_at,
         "after_id": after_id,
         "up_to_created_at": up_to_created_at,
@@ -89,29 +123,29 @@ def walk_stretch(
 
 
 # In no order, so that nothing is sorted: it is all of them, or it does not count.
-_WHOLE = """
-SELECT count(*), coalesce(array_agg(id) FILTER (WHERE wants_a_look), '{}')
-FROM (
-    SELECT
-        record.id,
-        %(before)s::text IS NULL
-            OR (record.data ->> %(column_id)s) COLLATE "C" < %(before)s AS wants_a_look
+_ONLY_PAGE = """
+WITH page AS MATERIALIZED (
+    SELECT id, data ->> %(column_id)s AS cell
     FROM record
-    WHERE record.table_id = %(table_id)s AND record.deleted_at IS NULL
+    WHERE table_id = %(table_id)s AND deleted_at IS NULL
     LIMIT %(limit)s
-) AS record
+)
 """
 
+_OF_WHOLE = """
+SELECT count(*), (SELECT record_ids FROM wanted)
+FROM page
+"""
 
-def walk_whole(
-    conn: Connection, *, table_id: UUID, column_id: str, before: str | None, limit: int
-) -> list[int] | None:
+_WHOLE = _ONLY_PAGE + _WANTED + _OF_WHOLE
+
+
+def walk_whole(conn: Connection, audit: Audit, *, limit: int) -> list[int] | None:
     """Return which live records of a table want a look, as ``walk_stretch`` does; in no order.
 
     None if there are ``limit`` or more.
     """
-    parameters = {"table_id": table_id, "column_id": column_id, "before": before, "limit": limit}
-    row = conn.execute(_WHOLE, parameters).fetchone()
+    row = conn.execute(_WHOLE, audit.parameters() | {"limit": limit}).fetchone()
     assert row is not None
     count, record_ids = row
     return record_ids if count < limit else None

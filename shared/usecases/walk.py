@@ -10,8 +10,8 @@ from datetime import datetime
 from psycopg import Connection
 
 from shared.domain.triggers import TriggerState
-from shared.evaluator.date_trigger import ahead_from
-from shared.queries.record_walk import Cursor, Stretch, walk_stretch, walk_whole
+from shared.evaluator.date_trigger import ahead_from, identity_length
+from shared.queries.record_walk import Audit, Cursor, Stretch, walk_stretch, walk_whole
 from shared.queries.trigger_states import move_cursor
 from shared.usecases.fire_dates import Fired, date_column, fire_records
 from shared.usecases.scheduled_triggers import Ready
@@ -47,48 +47,30 @@ def next_page(
     """Return the ids of the next page of the walk, at most ``limit``, and the walk behind it.
 
     The page goes over the end of the table to its beginning; no row comes twice in a walk.
-    ``before`` leaves out the rows whose cell is not less; they count all the same.
+    ``before`` leaves out the rows whose cell is not less, and those that have fired with the cell
+    that they have; they count all the same.
     """
-    whole = _whole_table(conn, ready, walk, limit=limit, before=before)
-    if whole is not None:
-        return whole, replace(walk, pages=1, wrapped=True, ended=True)
-
-    def read(after: Cursor | None, up_to: Cursor | None, limit: int) -> Stretch:
-        return walk_stretch(
-            conn,
-            table_id=ready.table.id,
-            column_id=date_column(ready).id,
-            before=before,
-            after=after,
-            up_to=up_to,
-            limit=limit,
-        )
-
-    stretches = [read(walk.cursor, walk.start if walk.wrapped else None, limit)]
-    wraps_now = not walk.wrapped and stretches[0].count < limit
+    audit = Audit(
+        table_id=ready.table.id,
+        trigger_ref=ready.state.ref,
+        column_id=date_column(ready).id,
+        identity_length=identity_length(ready.trigger),
+        before=before,
+    )
+    if walk.pages == 0 and walk.start is not None:
+        # Most tables are smaller than a page. One look is all then, in whatever order, and the
+        # cursor has come round to where it was; without a cursor it has yet to find its place.
+        whole = walk_whole(conn, audit, limit=limit)
+        if whole is not None:
+            return whole, replace(walk, pages=1, wrapped=True, ended=True)
+    up_to = walk.start if walk.wrapped else None
+    stretches = [walk_stretch(conn, audit, after=walk.cursor, up_to=up_to, limit=limit)]
+    left = limit - stretches[0].count
+    wraps_now = not walk.wrapped and left > 0
     if wraps_now and walk.start is not None:
-        stretches.append(read(None, walk.start, limit - stretches[0].count))
+        stretches.append(walk_stretch(conn, audit, after=None, up_to=walk.start, limit=left))
     record_ids = [record_id for stretch in stretches for record_id in stretch.record_ids]
     return record_ids, _behind(walk, stretches, limit=limit, wrapped=walk.wrapped or wraps_now)
-
-
-def _whole_table(
-    conn: Connection, ready: Ready, walk: Walk, *, limit: int, before: str | None
-) -> list[int] | None:
-    """Return the first page of a table smaller than a page; None for any other.
-
-    Most tables are. One look is all then, in whatever order, and the cursor has come round to where
-    it was; a walk without a cursor has yet to find its place.
-    """
-    if walk.pages > 0 or walk.start is None:
-        return None
-    return walk_whole(
-        conn,
-        table_id=ready.table.id,
-        column_id=date_column(ready).id,
-        before=before,
-        limit=limit,
-    )
 
 
 def _behind(walk: Walk, stretches: Sequence[Stretch], *, limit: int, wrapped: bool) -> Walk:

@@ -121,7 +121,9 @@ def test_the_walk_and_the_listing_of_records_use_the_index_of_the_walk(conn, sta
     page = place | {"record_id": 1, "limit": 100}
     stretch = {
         "table_id": state.table_id,
+        "trigger_ref": state.ref,
         "column_id": "c2",
+        "identity_length": 16,
         "before": "2026-07-25",
         "after_created_at": LONG_AGO + timedelta(minutes=5),
         "after_id": 1,

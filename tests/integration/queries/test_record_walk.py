@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from shared.queries.due_values import DueValue, put_due_values
-from shared.queries.record_walk import Stretch, walk_rows, walk_stretch, walk_whole
+from shared.queries.record_walk import Audit, Stretch, walk_rows, walk_stretch, walk_whole
 from tests.builders_db import FAR_OFF, LONG_AGO, NOW, insert_records, insert_state, insert_table
 
 
@@ -17,16 +17,18 @@ def state(conn, table):
     return insert_state(conn, table)
 
 
-def _stretch(conn, table, *, before=None, after=None, up_to=None, limit=10):
-    return walk_stretch(
-        conn,
+def _audit(table, *, ref=0, before=None, identity_length=16):
+    return Audit(
         table_id=table.id,
+        trigger_ref=ref,
         column_id="c2",
+        identity_length=identity_length,
         before=before,
-        after=after,
-        up_to=up_to,
-        limit=limit,
     )
+
+
+def _stretch(conn, table, *, after=None, up_to=None, limit=10, **audit):
+    return walk_stretch(conn, _audit(table, **audit), after=after, up_to=up_to, limit=limit)
 
 
 def _rows(conn, state, record_ids, *, when_ids=()):
@@ -163,8 +165,72 @@ def test_a_table_smaller_than_the_limit_is_looked_at_whole(conn, table, limit, i
     insert_records(conn, table, [{"c2": "2026-07-25"}], deleted_at=NOW)
 
     def whole(before):
-        return walk_whole(conn, table_id=table.id, column_id="c2", before=before, limit=limit)
+        return walk_whole(conn, _audit(table, before=before), limit=limit)
 
     every = [record.id for record in records] if is_whole else None
     near = [records[0].id] if is_whole else None
     assert (whole(None) and sorted(whole(None)), whole("2026-07-26")) == (every, near)
+
+
+@pytest.mark.parametrize(
+    ("identity_length", "consumed", "cell"),
+    [
+        (16, "2020-01-01 09:00", "2020-01-01 09:00"),
+        (16, "2020-01-01 09:00", "2020-01-01T09:00:30Z"),
+        (16, "2020-01-01 09:00", "2020-01-01 09:00 and more"),
+        (10, "2020-01-01", "2020-01-01 23:59"),
+    ],
+)
+def test_a_row_that_has_fired_with_its_cell_wants_no_look(
+    conn, table, state, identity_length, consumed, cell
+):
+    (record,) = insert_records(conn, table, [{"c2": cell}])
+    _consume(conn, state.ref, record.id, consumed)
+    near = {"before": "2026-07-26", "identity_length": identity_length}
+
+    assert _stretch(conn, table, ref=state.ref, **near).record_ids == []
+    assert walk_whole(conn, _audit(table, ref=state.ref, **near), limit=10) == []
+
+
+@pytest.mark.parametrize(
+    ("identity_length", "consumed", "cell"),
+    [
+        (16, "2020-01-01 09:00", "2020-01-01 09:01"),
+        (16, "2020-01-01", "2020-01-01"),
+        (16, "2020-01-01 09:00", " 2020-01-01 09:00"),
+        (10, "2020-01-01 09:00", "2020-01-01 09:00"),
+        (10, "2020-01-01", "2020-01-02"),
+    ],
+)
+def test_a_row_whose_cell_may_be_another_value_wants_a_look(
+    conn, table, state, identity_length, consumed, cell
+):
+    (record,) = insert_records(conn, table, [{"c2": cell}])
+    _consume(conn, state.ref, record.id, consumed)
+    near = {"before": "2026-07-26", "identity_length": identity_length}
+
+    assert _stretch(conn, table, ref=state.ref, **near).record_ids == [record.id]
+
+
+def test_what_others_have_consumed_does_not_count(conn, table, state):
+    cell = "2020-01-01 09:00"
+    record, other = insert_records(conn, table, [{"c2": cell}, {"c2": cell}])
+    _consume(conn, insert_state(conn, table).ref, record.id, cell)
+    _consume(conn, state.ref, other.id, cell)
+
+    assert _stretch(conn, table, ref=state.ref, before="2026-07-26").record_ids == [record.id]
+
+
+def test_without_a_bound_rows_that_have_fired_want_a_look_too(conn, table, state):
+    (record,) = insert_records(conn, table, [{"c2": "2020-01-01 09:00"}])
+    _consume(conn, state.ref, record.id, "2020-01-01 09:00")
+
+    assert _stretch(conn, table, ref=state.ref).record_ids == [record.id]
+
+
+def _consume(conn, ref, record_id, identity):
+    conn.execute(
+        "INSERT INTO occurrence (trigger_ref, record_id, identity, by_run, consumed_at)"
+        " VALUES (%s, %s, %s, true, %s)",
+        [ref, record_id, identity, NOW],
+    )

@@ -3,10 +3,17 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from shared.evaluator.date_trigger import Ahead, Due, ahead_from, judge_page, look_at
+from shared.evaluator.date_trigger import (
+    Ahead,
+    Due,
+    ahead_from,
+    identity_length,
+    judge_page,
+    look_at,
+)
 from tests.builders import NOW, SCHEDULES, a_candidate, a_read_trigger
 
 DONE = {"column": "status", "op": "neq", "value": "done"}
@@ -262,3 +269,16 @@ def test_what_is_not_less_than_that_text_is_never_due(text, offset_minutes, colu
     page = judge(a_candidate(text), trigger=trigger)
 
     assert page.due_now == 0 or text < ahead_from(trigger, now=NOW)
+
+
+@given(text=_TEXTS, column=st.sampled_from(["due", "day"]))
+def test_what_begins_with_a_consumed_identity_is_never_due(text, column):
+    trigger = a_date_trigger(column=column)
+    length = identity_length(trigger)
+    assume(len(text) >= length)
+
+    page = judge(
+        a_candidate(text), consumed={(1, text[:length].replace("T", " "))}, trigger=trigger
+    )
+
+    assert page.due_now == 0
