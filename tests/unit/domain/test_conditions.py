@@ -223,3 +223,32 @@ def test_eq_and_neq_never_both_match(name, value, cell):
 
     if not faults:
         assert not matches(predicates, {IDS[name]: cell})
+
+
+@given(names.filter(lambda name: name != "gone"), st.lists(json_values, max_size=5), json_values)
+def test_in_matches_what_eq_matches_for_one_of_the_values(name, values, cell):
+    raw = [predicate(name, "in", values), *(predicate(name, "eq", value) for value in values)]
+    predicates, faults = read_when(raw, COLUMNS, on=None)
+
+    if not faults:
+        found, *singly = (matches([one], {IDS[name]: cell}) for one in predicates)
+        assert found == any(singly)
+
+
+class Counted(list):
+    """A list that knows how often it was gone through."""
+
+    times = 0
+
+    def __iter__(self):
+        self.times += 1
+        return super().__iter__()
+
+
+def test_a_cell_is_gone_through_once_however_many_predicates_ask():
+    raw = [predicate("json", "not_contains", number) for number in range(100)]
+    predicates, _ = read_when(raw, COLUMNS, on=None)
+    cell = Counted([-1, -2])
+
+    assert matches(predicates, {IDS["json"]: cell})
+    assert cell.times == 1
