@@ -95,6 +95,23 @@ def test_a_worker_outlives_the_loss_of_every_database_session(bench, conn, start
     assert wait_until(ended(bench, second), seconds=SECONDS)
 
 
+def test_a_silent_database_costs_a_call_in_flight_nothing(bench, proxy, start_worker):
+    with a_held_receiver() as receiver:
+        run_id = bench.insert(api_call(receiver.url), notify("after"))
+        start_worker(DATABASE_URL=proxy.url, ALLOWED_PORTS=str(receiver.port))
+        assert wait_until(lambda: receiver.requests, seconds=SECONDS)
+
+        proxy.be_silent()
+        receiver.let_go.set()
+        assert bench.run(run_id)["action_results"] == []
+        proxy.speak()
+        assert wait_until(ended(bench, run_id), seconds=SECONDS)
+
+    run = bench.run(run_id)
+    assert (run["status"], run["attempts"], run["worker_losses"]) == ("done", 1, 0)
+    assert len(receiver.requests) == 1
+
+
 def test_a_run_that_kills_its_worker_five_times_fails_and_its_neighbours_do_not(
     bench, conn, start_worker
 ):
