@@ -22,6 +22,8 @@ MAX_NAME = 200
 MAX_OPTIONS = 500
 MAX_CELL_TEXT = 10_000
 MAX_CELL_JSON = 100_000
+MAX_RECORD = 262_144
+"""Characters that the text and JSON cells of a record have together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +226,8 @@ _CELL_FAULTS: Mapping[ColumnType, Callable[[Column, object], str | None]] = {
 def read_cells(raw: object, columns: tuple[Column, ...], pointer: str = "") -> dict[str, Json]:
     """Return the cells of ``raw``, an object by column name, by column id; absent ones stay so.
 
-    Raises InvalidInput: ``cells_invalid``, ``column_unknown``, ``cell_invalid``.
+    Raises InvalidInput: ``cells_invalid``, ``column_unknown``, ``cell_invalid``,
+    ``record_too_large``.
     """
     if not isinstance(raw, dict):
         message = "cells must be an object by column name"
@@ -245,7 +248,24 @@ def read_cells(raw: object, columns: tuple[Column, ...], pointer: str = "") -> d
             break
     if faults:
         raise InvalidInput.of(faults)
+    check_size(cells, pointer)
     return cells
+
+
+def check_size(cells: Mapping[str, Json], pointer: str = "") -> None:
+    """Raise InvalidInput ``record_too_large`` for cells that are too long to be one record.
+
+    Each may be as long as a cell can be: a row of them all would be as long as a hundred bodies.
+    """
+    size = 0
+    for value in cells.values():
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, list | dict):
+            size += len(json.dumps(value, ensure_ascii=False))
+    if size > MAX_RECORD:
+        message = f"the cells of a record have at most {MAX_RECORD} characters together"
+        raise InvalidInput.of([_fault("record_too_large", pointer, message)])
 
 
 def cells_by_name(data: Mapping[str, Json], columns: tuple[Column, ...]) -> dict[str, Json]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from psycopg import Connection
 
+from shared.domain.columns import cells_by_name, check_size
 from shared.domain.conditions import matches
 from shared.domain.definitions import definition_body, definition_hash
 from shared.domain.records import CustomTable, Record
@@ -73,13 +74,15 @@ def update_record(
 ) -> Record:
     """Replace these cells of a live record and return it; ``depth`` as in ``create_records``.
 
-    Raises NotFound, StaleVersion when the version is not the expected one, ChainTooDeep.
+    Raises NotFound, StaleVersion when the version is not the expected one, InvalidInput when the
+    record grows too large, ChainTooDeep.
     """
     with conn.transaction():
         record = _lock_live(conn, table, record_id)
         if expected_version not in (None, record.version):
             raise StaleVersion(f"record {record_id} was changed meanwhile")
         data = {**record.data, **cells}
+        check_size(cells_by_name(data, table.columns), "/data")
         written = write_record(conn, record, data=data, deleted_at=None, now=now)
         write = _Write(
             records=[written], event="record_updated", before=record.data, depth=depth, now=now

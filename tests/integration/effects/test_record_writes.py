@@ -4,6 +4,7 @@ from itertools import takewhile
 import pytest
 from psycopg.errors import LockNotAvailable
 
+from shared.domain.columns import MAX_RECORD
 from shared.domain.definitions import definition_body, definition_hash
 from shared.effects.record_writes import (
     MAX_DEPTH,
@@ -13,8 +14,9 @@ from shared.effects.record_writes import (
     restore_record,
     update_record,
 )
-from shared.errors import Conflict, NotFound, StaleVersion
+from shared.errors import Conflict, InvalidInput, NotFound, StaleVersion
 from shared.queries.records import find_record
+from tests.builders import a_column
 from tests.builders_db import (
     NOW,
     insert_records,
@@ -179,6 +181,20 @@ def test_an_update_of_another_version_than_expected_changes_nothing(conn):
 
     assert find_record(conn, table, record.id) == record
     assert _runs(conn) == []
+
+
+def test_an_update_does_not_make_a_record_larger_than_one_may_be_created(conn):
+    columns = [a_column(id=f"c{n}", name=str(n), type="json") for n in range(4)]
+    table = insert_table(conn, columns=columns)
+    large = "x" * (MAX_RECORD // 3)
+    [record] = create_records(conn, table, [{f"c{n}": large for n in range(3)}], now=NOW)
+
+    with pytest.raises(InvalidInput) as refused:
+        update_record(conn, table, record.id, {"c3": large}, now=NOW)
+
+    assert refused.value.code == "record_too_large"
+    assert find_record(conn, table, record.id) == record
+    assert update_record(conn, table, record.id, {"c0": None, "c3": large}, now=NOW).version == 2
 
 
 def test_a_deleted_record_fires_with_its_last_cells_and_is_gone(conn):

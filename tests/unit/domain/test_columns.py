@@ -5,6 +5,7 @@ import json
 import pytest
 
 from shared.domain.columns import (
+    MAX_RECORD,
     cell_fault,
     cells_by_name,
     column_from_json,
@@ -195,6 +196,18 @@ def test_all_bad_cells_are_told():
         ("cell_invalid", "/data/a~1b"),
         ("column_unknown", "/data/x"),
         ("cell_invalid", "/data/n"),
+    ]
+
+
+def test_the_cells_of_a_record_have_a_size_together():
+    columns = tuple(a_column(id=f"c{n}", name=str(n), type="json") for n in range(3))
+    just = {"0": "x" * 99_998, "1": ["x" * 99_996], "2": "x" * (MAX_RECORD - 199_998)}
+
+    assert len(read_cells(just, columns)) == 3
+    with pytest.raises(InvalidInput) as refused:
+        read_cells({**just, "2": just["2"] + "x"}, columns, "/data")
+    assert [(fault.code, fault.pointer) for fault in refused.value.faults] == [
+        ("record_too_large", "/data")
     ]
 
 
