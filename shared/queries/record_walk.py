@@ -1,9 +1,9 @@
 """What the evaluator sees of records: their order, one date cell, and the cells ``when`` names."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -54,30 +54,33 @@ class Audit:
 
 
 # A cell costs several times its row's key, and to read it here many times what asking it does
-# there. COLLATE "C" compares by code point, as the bound is meant. The ledger is asked for each row
-# by itself, only for rows below the bound: for an EXISTS the planner may read all of it.
-_WANTED = """
-, wanted AS (
-    SELECT coalesce(array_agg(page.id), '{}') AS record_ids
-    FROM page
-    LEFT JOIN LATERAL (
-        SELECT true AS is_consumed
-        FROM occurrence
-        WHERE trigger_ref = %(trigger_ref)s
-            AND record_id = page.id
-            AND identity = replace(left(page.cell, %(identity_length)s), 'T', ' ')
-            AND length(page.cell) >= %(identity_length)s
-        LIMIT 1
-    ) AS ledger ON %(before)s::text IS NOT NULL
-    WHERE (%(before)s IS NULL OR page.cell COLLATE "C" < %(before)s)
-        AND ledger.is_consumed IS NULL
-)
+# there. COLLATE "C" compares by code point, as the bound is meant. The ledger is asked by a value
+# and not by EXISTS, for which the planner may read all of it.
+_WANTS_A_LOOK = """
+    CASE
+        WHEN %(before)s::text IS NULL THEN true
+        WHEN (data ->> %(column_id)s) COLLATE "C" < %(before)s THEN (
+            SELECT true
+            FROM occurrence
+            WHERE trigger_ref = %(trigger_ref)s
+                AND record_id = record.id
+                AND identity = replace(left(data ->> %(column_id)s, %(identity_length)s), 'T', ' ')
+                AND length(data ->> %(column_id)s) >= %(identity_length)s
+            LIMIT 1
+        ) IS NULL
+        ELSE false
+    END AS wants_a_look
+FROM record
 """
 
-_NEXT_PAGE = """
-WITH page AS MATERIALIZED (
-    SELECT id, created_at, data ->> %(column_id)s AS cell
-    FROM record
+_PLACES = """
+WITH stretch AS MATERIALIZED (
+    SELECT
+        id,
+        created_at,
+"""
+
+_OF_STRETCH = """
     WHERE table_id = %(table_id)s
         AND deleted_at IS NULL
         AND (created_at, id) > (%(after_created_at)s, %(after_id)s)
@@ -85,18 +88,15 @@ WITH page AS MATERIALIZED (
     ORDER BY created_at, id
     LIMIT %(limit)s
 )
-"""
-
-_OF_STRETCH = """
 SELECT
     count(*),
     max(created_at),
-    max(id) FILTER (WHERE created_at = (SELECT max(created_at) FROM page)),
-    (SELECT record_ids FROM wanted)
-FROM page
+    max(id) FILTER (WHERE created_at = (SELECT max(created_at) FROM stretch)),
+    coalesce(array_agg(id) FILTER (WHERE wants_a_look), '{}')
+FROM stretch
 """
 
-_STRETCH = _NEXT_PAGE + _WANTED + _OF_STRETCH
+_STRETCH = _PLACES + _WANTS_A_LOOK + _OF_STRETCH
 
 
 def walk_stretch(
@@ -123,21 +123,20 @@ def walk_stretch(
 
 
 # In no order, so that nothing is sorted: it is all of them, or it does not count.
-_ONLY_PAGE = """
-WITH page AS MATERIALIZED (
-    SELECT id, data ->> %(column_id)s AS cell
-    FROM record
+_IDS = """
+SELECT count(*), coalesce(array_agg(id) FILTER (WHERE wants_a_look), '{}')
+FROM (
+    SELECT
+        id,
+"""
+
+_OF_TABLE = """
     WHERE table_id = %(table_id)s AND deleted_at IS NULL
     LIMIT %(limit)s
-)
+) AS record
 """
 
-_OF_WHOLE = """
-SELECT count(*), (SELECT record_ids FROM wanted)
-FROM page
-"""
-
-_WHOLE = _ONLY_PAGE + _WANTED + _OF_WHOLE
+_WHOLE = _IDS + _WANTS_A_LOOK + _OF_TABLE
 
 
 def walk_whole(conn: Connection, audit: Audit, *, limit: int) -> list[int] | None:
@@ -151,22 +150,25 @@ def walk_whole(conn: Connection, audit: Audit, *, limit: int) -> list[int] | Non
     return record_ids if count < limit else None
 
 
-_NO_CELLS: Mapping[str, Any] = MappingProxyType({})
-
-
 class WalkRow(NamedTuple):
     """A live record before a date trigger; a tuple, since a page has up to 10,000 of them.
 
-    ``cell`` is the schedule's column as text, which is a date only if the cell is a text; ``data``
-    has the cells by column id that were asked for. ``look_at`` is the instant of the due index's
-    entry, None without one.
+    ``cell`` is the schedule's column as text, which is a date only if the cell is a text. ``cells``
+    are those that were asked for, by column id, as JSON. ``look_at`` is the instant of the due
+    index's entry, None without one.
     """
 
     record_id: int
     version: int
     cell: str | None
     look_at: datetime | None
-    data: Mapping[str, Any] = _NO_CELLS
+    cells: str = "{}"
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The cells, read anew at every look: as objects, a page may take 20 times its text."""
+        data: dict[str, Any] = json.loads(self.cells)
+        return data
 
 
 _CELL = """
@@ -175,7 +177,7 @@ SELECT record.id, record.version, record.data ->> %(column_id)s, due_value.fire_
 
 _AND_CELLS_OF_WHEN = """
     , (
-        SELECT jsonb_object_agg(named.id, record.data -> named.id)
+        SELECT jsonb_object_agg(named.id, record.data -> named.id)::text
         FROM unnest(%(when_ids)b::text[]) AS named (id)
     )
 """
