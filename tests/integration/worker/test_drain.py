@@ -65,6 +65,16 @@ def test_a_worker_told_to_stop_while_it_waits_for_work_says_that_it_lives_no_mor
     assert conn.execute("SELECT stopped_at IS NOT NULL FROM worker").fetchall() == [(True,)]
 
 
+def test_a_worker_told_to_stop_while_it_starts_ends_well(conn, start_worker):
+    worker = start_worker()
+    assert wait_until(lambda: living_workers(conn), seconds=SECONDS)
+
+    worker.terminate()
+
+    assert exit_status(worker) == 0
+    assert wait_until(lambda: living_workers(conn) == [], seconds=SECONDS)
+
+
 def test_a_worker_told_to_stop_before_it_has_a_database_ends(start_worker, unused_port):
     worker = start_worker(DATABASE_URL=f"postgresql://nobody@127.0.0.1:{unused_port}/none")
     assert wait_until(lambda: worker.health() == "the database is not reached", seconds=SECONDS)
