@@ -2,7 +2,8 @@
 
 The due pass asks the due index and the next looks of clock triggers. The audit walk, a whole round
 of ticks, looks at every record of every table; beside it runs the one statement that would do the
-looking alone: all tables, each with its records, and the date test in SQL.
+looking alone: all tables, each with its records, and the date test in SQL. First every date lies
+ahead, then every date is over and has fired.
 """
 
 from datetime import timedelta
@@ -47,30 +48,49 @@ WHERE owner.trashed_at IS NULL
 """
 
 
+# Every date is over, and the ledger has it.
+FIRE_ALL = """
+UPDATE record
+SET data = jsonb_set(data, '{c2}', to_jsonb(overlay(data ->> 'c2' PLACING '19' FROM 1 FOR 2)));
+INSERT INTO occurrence (trigger_ref, record_id, identity, by_run, consumed_at)
+SELECT state.id, record.id, record.data ->> 'c2', true, state.anchor_at
+FROM record
+JOIN trigger_state AS state ON state.table_id = record.table_id;
+TRUNCATE due_value
+"""
+
+
 def main():
-    """Measure pass, walk and statement in turns and print one table."""
+    """Measure pass, walk and statement in turns, twice, and print one table."""
     options = read_options(__doc__, sizes={"tables": (500, 2000), "records": (200_000, 1_000_000)})
     with running_database() as database:
         fill(database, options)
-        figures = measure(database, options)
-    walk, lateral = figures[1], figures[2]
-    rows = [
-        {
-            "question": figure.name,
-            "ms": rounded(figure.turn_seconds / figure.units * 1000),
-            "CPU ms": rounded(figure.cpu_turn_seconds / figure.units * 1000),
-            "of the one statement": rounded(figure.turn_seconds / lateral.turn_seconds)
-            if figure in (walk, lateral)
-            else None,
-        }
-        for figure in figures
-    ]
+        rows = lines(measure(database, options), "dates ahead")
+        database.conn.execute(FIRE_ALL)
+        database.settle()
+        rows += lines(measure(database, options), "dates over, fired")
     title = f"Nothing due: {options.tables:,} tables with triggers, {options.records:,} records"
     report("due_pass", title, rows, options=options)
 
 
+def lines(figures, records):
+    """Return the figures as lines of the table."""
+    *_, walk, lateral = figures
+    ratio = rounded(walk.turn_seconds / lateral.turn_seconds)
+    return [
+        {
+            "records": records,
+            "question": figure.name,
+            "ms": rounded(figure.turn_seconds / figure.units * 1000),
+            "CPU ms": rounded(figure.cpu_turn_seconds / figure.units * 1000),
+            "of the one statement": ratio if figure is walk else None,
+        }
+        for figure in figures
+    ]
+
+
 def fill(database, options):
-    """Make tables with a date trigger and an interval trigger each, and records that lie ahead."""
+    """Make tables with a date trigger each, and records that lie ahead."""
     conn = database.conn
     ahead = server_now(conn) + timedelta(days=400)
     tenants = [add_tenant(conn) for _ in range(TENANTS)]
@@ -89,8 +109,8 @@ def measure(database, options):
 
     def passes():
         for _ in range(PASSES):
+            next_due_at(conn)
             assert due_pass(conn).looked_at == 0
-            assert next_due_at(conn) is not None
         return PASSES
 
     def walk():
