@@ -19,6 +19,7 @@ class FaultyProxy:
         self.url = database_url.replace(f":{self._target.port}/", f":{port}/")
         self._pattern = None
         self._lost = threading.Event()
+        self._silent_from = None
         self._passing = threading.Event()
         self._passing.set()
         self._sockets = []
@@ -34,9 +35,15 @@ class FaultyProxy:
         self._pattern = pattern
         return self._lost
 
-    def be_silent(self):
-        """Hold back everything, on open connections and new ones."""
-        self._passing.clear()
+    def be_silent(self, *, from_answer_to=None):
+        """Hold back everything, on open connections and new ones.
+
+        ``from_answer_to``: not before something is asked with these bytes; that is still passed on.
+        """
+        if from_answer_to is None:
+            self._passing.clear()
+        else:
+            self._silent_from = from_answer_to
 
     def speak(self):
         """Pass on what was held back, and everything from now on."""
@@ -71,6 +78,9 @@ class FaultyProxy:
                 if self._pattern is not None and self._pattern in asked:
                     self._pattern = None
                     cut.set()
+                if self._silent_from is not None and self._silent_from in asked:
+                    self._silent_from = None
+                    self._passing.clear()
                 server.sendall(asked)
         self._close(client, server)
 
