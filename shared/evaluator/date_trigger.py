@@ -94,6 +94,29 @@ class DatePage:
             + self.due_now
         )
 
+    def __add__(self, other: "DatePage") -> "DatePage":
+        """Return both pages as one."""
+        return DatePage(
+            missing_schedule_value=self.missing_schedule_value + other.missing_schedule_value,
+            invalid_schedule_value=self.invalid_schedule_value + other.invalid_schedule_value,
+            already_fired=self.already_fired + other.already_fired,
+            scheduled_for_future=self.scheduled_for_future + other.scheduled_for_future,
+            when_filter_mismatch=self.when_filter_mismatch + other.when_filter_mismatch,
+            due=self.due + other.due,
+            ahead=self.ahead + other.ahead,
+        )
+
+
+NO_RECORDS = DatePage(
+    missing_schedule_value=0,
+    invalid_schedule_value=0,
+    already_fired=0,
+    scheduled_for_future=0,
+    when_filter_mismatch=0,
+    due=[],
+    ahead=[],
+)
+
 
 def judge_page(
     trigger: Trigger,

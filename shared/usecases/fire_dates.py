@@ -1,6 +1,6 @@
 """Date triggers: judge records by the evaluator, and write what is due, for tick and due pass."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
@@ -15,13 +15,16 @@ from shared.observability import metrics
 from shared.queries.due_values import DueValue, put_due_values
 from shared.queries.new_runs import insert_date_runs
 from shared.queries.occurrences import consumed_identities
-from shared.queries.record_walk import WalkRow, walk_rows
+from shared.queries.record_walk import walk_rows
 from shared.usecases.retrying import concerns_whole
 from shared.usecases.scheduled_triggers import Ready, freeze
 
 _log = structlog.get_logger()
 
 T = TypeVar("T")
+
+# A record may have 262,144 characters: of a page of 10,000 only so many are read at once.
+_ROWS_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +57,27 @@ def when_ids(ready: Ready) -> list[str]:
     return list(dict.fromkeys(predicate.column.id for predicate in ready.trigger.when))
 
 
-def judge(conn: Connection, ready: Ready, rows: Sequence[WalkRow], *, now: datetime) -> DatePage:
-    """Return the rows in their six classes, by the evaluator and the ledger."""
+def portions(ready: Ready, record_ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Give the records in portions that can be read at once, in the order of their ids.
+
+    Every transaction enters ledger rows in this order, so that two never wait in a circle.
+    """
+    size = _ROWS_AT_ONCE if ready.trigger.when else max(len(record_ids), 1)
+    in_order = sorted(record_ids)
+    for start in range(0, len(in_order), size):
+        yield in_order[start : start + size]
+
+
+def judge(conn: Connection, ready: Ready, record_ids: Sequence[int], *, now: datetime) -> DatePage:
+    """Return the records, as far as they are live, in their six classes."""
+    rows = walk_rows(
+        conn,
+        table_id=ready.table.id,
+        trigger_ref=ready.state.ref,
+        column_id=date_column(ready).id,
+        when_ids=when_ids(ready),
+        record_ids=record_ids,
+    )
     consumed = consumed_identities(
         conn, trigger_ref=ready.state.ref, record_ids=[row.record_id for row in rows]
     )
@@ -71,8 +93,8 @@ def fire_records(
     """
 
     def fire(record_ids: Sequence[int]) -> Fired:
-        rows = read_records(conn, ready, record_ids)
-        return _fire(conn, ready, judge(conn, ready, rows, now=now), announced=announced, now=now)
+        page = judge(conn, ready, record_ids, now=now)
+        return _fire(conn, ready, page, announced=announced, now=now)
 
     def set_aside(record_id: int, error: Exception) -> None:
         metrics.TICK_FAILURES.labels("record").inc()
@@ -84,7 +106,11 @@ def fire_records(
             reason=str(error),
         )
 
-    return sum_fired(without_culprits(conn, record_ids, fire, set_aside))
+    return sum_fired(
+        fired
+        for portion in portions(ready, record_ids)
+        for fired in without_culprits(conn, portion, fire, set_aside)
+    )
 
 
 def _fire(
@@ -140,18 +166,6 @@ def without_culprits(
         *without_culprits(conn, record_ids[:half], step, set_aside),
         *without_culprits(conn, record_ids[half:], step, set_aside),
     ]
-
-
-def read_records(conn: Connection, ready: Ready, record_ids: Sequence[int]) -> list[WalkRow]:
-    """Return what the trigger sees of these records, as far as they are live."""
-    return walk_rows(
-        conn,
-        table_id=ready.table.id,
-        trigger_ref=ready.state.ref,
-        column_id=date_column(ready).id,
-        when_ids=when_ids(ready),
-        record_ids=record_ids,
-    )
 
 
 def sum_fired(parts: Iterable[Fired]) -> Fired:

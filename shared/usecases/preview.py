@@ -14,14 +14,14 @@ from psycopg import Connection, IsolationLevel
 from shared.db.clock import server_now
 from shared.domain.records import CustomTable
 from shared.domain.strict_json import Json
-from shared.evaluator.date_trigger import DatePage
+from shared.evaluator.date_trigger import NO_RECORDS, DatePage
 from shared.queries.custom_tables import get_table
 from shared.queries.new_runs import has_active_run
 from shared.queries.records import count_live
 from shared.queries.trigger_states import list_states
 from shared.schedule.windows import never_matches
 from shared.usecases import fire_clocks, fire_dates
-from shared.usecases.fire_dates import read_records, without_culprits
+from shared.usecases.fire_dates import portions, without_culprits
 from shared.usecases.scheduled_triggers import Broken, Ready, schedule_triggers
 from shared.usecases.walk import begin_walk, next_page
 
@@ -149,14 +149,17 @@ def _first_page(
     """
     record_ids, _ = next_page(conn, ready, begin_walk(ready.state), limit=record_limit)
     unreadable: list[int] = []
-    parts = without_culprits(
-        conn,
-        record_ids,
-        lambda record_ids: read_records(conn, ready, record_ids),
-        lambda record_id, _: unreadable.append(record_id),
-    )
-    rows = [row for part in parts for row in part]
-    return fire_dates.judge(conn, ready, rows, now=now), len(unreadable)
+    parts = [
+        part
+        for portion in portions(ready, record_ids)
+        for part in without_culprits(
+            conn,
+            portion,
+            lambda record_ids: fire_dates.judge(conn, ready, record_ids, now=now),
+            lambda record_id, _: unreadable.append(record_id),
+        )
+    ]
+    return sum(parts, start=NO_RECORDS), len(unreadable)
 
 
 def _warnings(ready: Ready) -> list[Json]:

@@ -266,6 +266,24 @@ def test_an_unreadable_record_is_told_as_invalid(conn):
     assert created(conn) == 4
 
 
+def test_a_page_that_is_read_in_portions_counts_and_fires_as_one(conn, monkeypatch):
+    monkeypatch.setattr("shared.usecases.fire_dates._ROWS_AT_ONCE", 2)
+    table = insert_table(conn)
+    save(conn, table, a_known(schedule=DATE, when=[{"column": "amount", "op": "is_empty"}]))
+    records = write(conn, table, OVERDUE, AHEAD, *[OVERDUE] * 5)
+    poison_cell(conn, records[3], "c3")
+
+    told = arm(conn, table)
+
+    assert _classes(told) == {
+        "invalid_schedule_value": 1,
+        "scheduled_for_future": 1,
+        "due_now": 5,
+    }
+    assert told["records_scanned"] == 7
+    assert created(conn) == 5
+
+
 def test_it_writes_nothing(conn):
     table = insert_table(conn)
     save(conn, table, a_known(schedule=DATE), *(a_trigger(schedule=one) for one in CLOCKS))

@@ -42,6 +42,25 @@ def class_of(page):
     return next(name for name, count in classes.items() if count)
 
 
+def test_only_of_a_row_that_may_be_due_the_other_cells_are_asked_for():
+    class Closed:
+        record_id, version, look_at = 1, 1, None
+
+        def __init__(self, cell):
+            self.cell = cell
+
+        @property
+        def data(self):
+            raise LookupError
+
+    trigger = a_date_trigger(when=[DONE])
+
+    for cell in (None, "soon", "2026-07-25 09:01"):
+        assert judge(Closed(cell), trigger=trigger).records_scanned == 1
+    with pytest.raises(LookupError):
+        judge(Closed("2026-07-25"), trigger=trigger)
+
+
 @pytest.mark.parametrize(
     ("cell", "expected"),
     [
