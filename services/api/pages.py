@@ -20,12 +20,17 @@ def page(
     call: Call,
     found: Sequence[Item],
     *,
+    more: bool | None = None,
     position: Callable[[Item], Position],
     document: Callable[[Item], Any],
 ) -> Answer:
-    """Return ``{items, next_cursor}``: the items found as documents, at most the call's limit."""
+    """Return ``{items, next_cursor}``: the items found as documents, at most the call's limit.
+
+    ``more``: there is a next page; None: there is if more were found than the limit.
+    """
     items = found[: call.query["limit"]]
-    more = len(found) > len(items)
+    if more is None:
+        more = len(found) > len(items)
     body = {
         "items": [document(item) for item in items],
         "next_cursor": call.cursors.seal(position(items[-1])) if more else None,

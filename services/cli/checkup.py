@@ -22,7 +22,7 @@ from shared.messaging.transport import open_publisher
 from shared.queries.announcements import count_due, count_running, next_announcement_at
 from shared.queries.due_tables import list_tables_to_scan
 from shared.queries.notifications import listen_for_work, notify_work
-from shared.queries.trigger_runs import count_failed, count_stale
+from shared.queries.run_lists import count_failed, count_stale
 from shared.queries.workers import count_threads, list_releases, living_workers
 from shared.settings import Settings
 

@@ -12,7 +12,7 @@ from shared.lifecycle import monotonic
 from shared.observability import metrics
 from shared.queries.announcements import count_due, count_running, next_announcement_at
 from shared.queries.due_tables import list_tables_behind
-from shared.queries.trigger_runs import count_failed, count_stale
+from shared.queries.run_lists import count_failed, count_stale
 from shared.usecases import due_pass
 from shared.usecases.announce import Announcer, recover
 from shared.usecases.retention import delete_old

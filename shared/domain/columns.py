@@ -252,18 +252,23 @@ def read_cells(raw: object, columns: tuple[Column, ...], pointer: str = "") -> d
     return cells
 
 
-def check_size(cells: Mapping[str, Json], pointer: str = "") -> None:
-    """Raise InvalidInput ``record_too_large`` for cells that are too long to be one record.
-
-    Each may be as long as a cell can be: a row of them all would be as long as a hundred bodies.
-    """
+def size_of(cells: Mapping[str, Json]) -> int:
+    """Return how many characters the text and JSON cells of a record have together."""
     size = 0
     for value in cells.values():
         if isinstance(value, str):
             size += len(value)
         elif isinstance(value, list | dict):
             size += len(json.dumps(value, ensure_ascii=False))
-    if size > MAX_RECORD:
+    return size
+
+
+def check_size(cells: Mapping[str, Json], pointer: str = "") -> None:
+    """Raise InvalidInput ``record_too_large`` for cells that are too long to be one record.
+
+    Each may be as long as a cell can be: a row of them all would be as long as a hundred bodies.
+    """
+    if size_of(cells) > MAX_RECORD:
         message = f"the cells of a record have at most {MAX_RECORD} characters together"
         raise InvalidInput.of([_fault("record_too_large", pointer, message)])
 

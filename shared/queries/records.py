@@ -15,6 +15,7 @@ from psycopg import Connection
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from shared.domain.columns import size_of
 from shared.domain.conditions import Predicate, matches
 from shared.domain.records import CustomTable, Record
 
@@ -153,8 +154,9 @@ class RecordPage:
 
 
 _BEGINNING = (datetime.min.replace(tzinfo=UTC), 0)
-_BATCH = 500
-_MAX_BATCHES = 20
+_BATCH = 100
+_MAX_BATCHES = 100
+_MAX_CHARACTERS = 8_000_000
 
 _LIST_RECORDS = """
 SELECT id, table_id, data, version, created_at, updated_at, deleted_at
@@ -192,19 +194,26 @@ def list_records(
     """Return up to ``limit`` live records that match, by (created_at, id), behind ``after``.
 
     How cells compare is the domain's rule alone, so that rows are read and matched here; one call
-    looks at 20 batches at most. A page may thus be short, or empty, although others follow.
+    looks at 10,000 rows and 8 million characters at most. A page may thus be short, or empty,
+    although others follow.
     """
     found: list[Record] = []
     looked_at = after or _BEGINNING
-    size = max(limit + 1, _BATCH) if predicates else limit + 1
+    size = _BATCH if predicates else min(limit + 1, _BATCH)
+    room = _MAX_CHARACTERS
     for _ in range(_MAX_BATCHES):
         batch = _next_records(conn, table, looked_at, size)
-        found += [record for record in batch if matches(predicates, record.data)]
-        if len(found) > limit:
-            return RecordPage(records=found[:limit], after=_key(found[limit - 1]))
+        for record in batch:
+            looked_at = _key(record)
+            if matches(predicates, record.data):
+                found.append(record)
+            if len(found) > limit:
+                return RecordPage(records=found[:limit], after=_key(found[limit - 1]))
+            room -= size_of(record.data)
+            if room < 0:
+                return RecordPage(records=found, after=looked_at)
         if len(batch) < size:
             return RecordPage(records=found, after=None)
-        looked_at = _key(batch[-1])
     return RecordPage(records=found, after=looked_at)
 
 

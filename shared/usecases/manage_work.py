@@ -10,7 +10,8 @@ from shared.domain.runs import Run, retry_refusal
 from shared.errors import Conflict
 from shared.queries import trigger_runs
 from shared.queries.notifications import notify_work
-from shared.queries.trigger_runs import RunFilter, get_run, list_run_ids, rearm
+from shared.queries.run_lists import RunFilter, get_run, list_run_ids
+from shared.queries.trigger_runs import rearm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

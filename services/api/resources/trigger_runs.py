@@ -6,14 +6,14 @@ from typing import Any, get_args
 from services.api import fields
 from services.api.auth import MODERATOR
 from services.api.fields import StrictSchema
-from services.api.pages import after_id, page, page_size
+from services.api.pages import after_id, page
 from services.api.resources.access import table_of
 from services.api.routes import Answer, Call, Route
 from services.api.schemas import PageQuery
-from shared.domain.columns import Column, cells_by_name, column_from_json
+from shared.domain.columns import Column, cells_by_name
 from shared.domain.runs import Run, RunKind, RunStatus
-from shared.queries.definitions import list_definitions
-from shared.queries.trigger_runs import RunFilter, get_run, list_runs
+from shared.queries.definitions import list_frozen_columns
+from shared.queries.run_lists import RunFilter, get_run, list_runs
 from shared.usecases.manage_work import cancel_run, delete_run, retry_run, retry_runs
 
 _RUNS = "/tables/<uuid:table_id>/trigger-runs"
@@ -52,7 +52,7 @@ class RunSchema(StrictSchema):
 
 
 class RunPageSchema(StrictSchema):
-    """A page of runs, the newest first."""
+    """A page of runs, the newest first; with large rows it may be short although others follow."""
 
     items = fields.Items(fields.Nested(RunSchema), required=True)
     next_cursor = fields.Text(max=600, required=True, allow_none=True)
@@ -93,13 +93,14 @@ def _list(call: Call) -> Answer:
         table,
         _filter(call.query),
         before=after_id(call),
-        limit=page_size(call),
+        limit=call.query["limit"],
         now=call.now,
     )
-    columns = _columns(call, found)
+    columns = _columns(call, found.runs)
     return page(
         call,
-        found,
+        found.runs,
+        more=found.more,
         position=lambda run: (run.id,),
         document=lambda run: _document(run, columns[run.definition_hash]),
     )
@@ -149,11 +150,8 @@ def _answer(call: Call, run: Run) -> Answer:
 def _columns(call: Call, runs: Sequence[Run]) -> dict[bytes, tuple[Column, ...]]:
     """Return the columns as they were when each run was made, by the hash of its definition."""
     keys = {(run.tenant_id, run.definition_hash) for run in runs}
-    definitions = list_definitions(call.conn, sorted(keys))
-    return {
-        hash: tuple(column_from_json(stored) for stored in body["columns"])
-        for (_, hash), body in definitions.items()
-    }
+    columns = list_frozen_columns(call.conn, sorted(keys))
+    return {hash: known for (_, hash), known in columns.items()}
 
 
 def _document(run: Run, columns: tuple[Column, ...]) -> dict[str, Any]:

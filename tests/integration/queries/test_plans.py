@@ -12,10 +12,11 @@ from shared.queries import (
     occurrences,
     record_walk,
     records,
+    run_lists,
     trigger_runs,
     work,
 )
-from shared.queries.trigger_runs import RunFilter
+from shared.queries.run_lists import RunFilter
 from tests.builders_db import FAR_OFF, LONG_AGO, NOW, insert_run
 from tests.integration.queries.plans import fill_records, fill_runs, plans_of
 
@@ -108,11 +109,11 @@ def test_runs_named_by_key_are_found_by_it_under_statistics_of_an_empty_table(co
     ids=["all", "failed", "running", "pending", "stuck", "trigger", "record"],
 )
 def test_a_listing_of_runs_uses_the_index_of_its_filter(conn, runs_table, filter, indexes):
-    parameters = trigger_runs._parameters(runs_table, filter, before=19_000, limit=50, now=NOW)
-    listings = trigger_runs._clauses(filter, before=19_000)
+    parameters = run_lists._parameters(runs_table, filter, before=19_000, limit=50, now=NOW)
+    listings = run_lists._clauses(filter, before=19_000)
 
     for clauses, index in zip(listings, indexes, strict=True):
-        planned, _ = plans_of(conn, trigger_runs._COLUMNS + clauses, parameters)
+        planned, _ = plans_of(conn, run_lists._COLUMNS + clauses, parameters)
         _assert_uses([planned], index, relation="trigger_run")
 
 

@@ -70,6 +70,15 @@ def test_a_filtered_listing_has_only_what_matches(conn, table):
     ]
 
 
+def test_a_page_of_large_records_is_short_and_others_follow(conn, table, monkeypatch):
+    monkeypatch.setattr("shared.queries.records._MAX_CHARACTERS", 100)
+    rows = [{"c1": "x" * 80, "c3": amount} for amount in (100, 1, 2, 3, 200)]
+    insert_records(conn, table, rows)
+
+    assert list(_pages(conn, table, limit=9)) == [rows[:2], rows[2:4], rows[4:]]
+    assert list(_pages(conn, table, limit=9, predicates=BIG)) == [rows[:1], [], rows[4:]]
+
+
 def test_a_filter_that_nothing_matches_ends(conn, table):
     insert_records(conn, table, [{"c3": 1}])
 

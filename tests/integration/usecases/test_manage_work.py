@@ -6,7 +6,7 @@ import pytest
 
 from shared.domain.runs import STALE_SECONDS
 from shared.errors import Conflict, NotFound
-from shared.queries.trigger_runs import RunFilter, get_run
+from shared.queries.run_lists import RunFilter, get_run
 from shared.usecases.manage_work import cancel_run, delete_run, retry_run, retry_runs
 from tests.builders_db import FAR_OFF, LONG_AGO, NOW, insert_run, insert_state, insert_table, row_of
 from tests.integration.usecases.world import (
