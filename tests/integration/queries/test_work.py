@@ -344,6 +344,7 @@ def test_two_sweeps_take_a_run_back_once(conn, other_conn):
 
 
 def test_a_sweep_passes_by_a_run_that_is_just_being_renewed(conn, other_conn):
+    hold_liveness(conn, 1)
     _held(conn, leased_until=LONG_AGO)
 
     with conn.transaction():
