@@ -20,6 +20,8 @@ _FIELDS = (
     ("day-of-week", 0, 6),
 )
 _QUOTED_CHARACTERS = 60
+# Every minute by its number takes 169; what is stored is read again in every round.
+_MAX_FIELD = 10_000
 
 # A year has one of 14 shapes: leap or not, times the weekday of 1 January (Sunday = 0). The
 # Gregorian calendar repeats after 400 years, weekdays included.
@@ -144,6 +146,8 @@ def read_expression(expression: str) -> CronRule:
 
 def _read_field(text: str, name: str, lowest: int, highest: int) -> int:
     """Return the bits of the values that the field takes."""
+    if len(text) > _MAX_FIELD:
+        raise ValueError(f"{name} {quoted(text)} has more than {_MAX_FIELD} characters")
     bits = 0
     for item in text.split(","):
         if not item:

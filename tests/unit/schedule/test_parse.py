@@ -120,6 +120,16 @@ def test_numbers_of_thousands_of_digits_are_read_where_they_are_not():
     assert parse_schedule({"type": "cron", "expression": f"*/{'9' * 5000} * * * *"})
 
 
+def test_a_field_as_long_as_a_body_is_refused():
+    expression = f"* {'*/1,' * 2500}* * * *"
+
+    with pytest.raises(ScheduleError) as refused:
+        parse_schedule({"type": "cron", "expression": expression})
+
+    assert refused.value.message.startswith("cron schedule invalid: hour '*/1,*/1,")
+    assert refused.value.message.endswith("has more than 10000 characters")
+
+
 def test_a_long_unknown_key_is_cut_in_the_message():
     fault = schedule_faults({"type": "interval", "every_seconds": 60, "k" * 5000: 1})[0]
 
