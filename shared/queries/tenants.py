@@ -31,7 +31,19 @@ _GET_TENANT = "SELECT id, name, created_at FROM tenant WHERE id = %(tenant_id)s"
 
 def get_tenant(conn: Connection, tenant_id: UUID) -> Tenant:
     """Return a tenant; raises NotFound ``tenant_not_found``."""
-    found = _tenants(conn, _GET_TENANT, {"tenant_id": tenant_id})
+    return _one_tenant(conn, _GET_TENANT, tenant_id)
+
+
+_LOCK_TENANT = _GET_TENANT + " FOR NO KEY UPDATE"
+
+
+def lock_tenant(conn: Connection, tenant_id: UUID) -> Tenant:
+    """Return a tenant as ``get_tenant`` does; until the transaction ends nobody else locks it."""
+    return _one_tenant(conn, _LOCK_TENANT, tenant_id)
+
+
+def _one_tenant(conn: Connection, statement: LiteralString, tenant_id: UUID) -> Tenant:
+    found = _tenants(conn, statement, {"tenant_id": tenant_id})
     if not found:
         raise NotFound(f"tenant {tenant_id} does not exist", code="tenant_not_found")
     return found[0]

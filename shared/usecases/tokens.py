@@ -83,7 +83,8 @@ def replace_signing_key(
     The keys before it go on signing for a day. Raises NotFound ``tenant_not_found``.
     """
     with conn.transaction():
-        tenants.get_tenant(conn, tenant_id)
+        # One after the other: of two at once, neither would end the other's key.
+        tenants.lock_tenant(conn, tenant_id)
         tenants.expire_signing_keys(conn, tenant_id=tenant_id, at=now + KEY_OVERLAP)
         key = tenants.insert_signing_key(conn, tenant_id=tenant_id, secret=secret, now=now)
     return key, f"whsec_{b64encode(secret).decode()}"

@@ -2,9 +2,11 @@ from base64 import b64decode
 from datetime import timedelta
 
 import pytest
+from psycopg.errors import LockNotAvailable
 
 from shared.db.clock import server_now
 from shared.queries.tenants import list_signing_secrets
+from shared.usecases.tokens import replace_signing_key
 from tests.integration.api.callers import problem
 
 
@@ -16,6 +18,20 @@ def test_a_new_key_signs_beside_the_old_one_for_a_day(moderator, tenant, conn):
     assert answer.status_code == 201
     assert list_signing_secrets(conn, tenant.id, now=now) == [new, b"k" * 32]
     assert list_signing_secrets(conn, tenant.id, now=now + timedelta(days=2)) == [new]
+
+
+def test_of_two_new_keys_at_once_the_second_waits_to_end_the_first(tenant, conn, other_conn):
+    def replace(conn, secret):
+        return replace_signing_key(conn, tenant_id=tenant.id, secret=secret, now=server_now(conn))
+
+    with conn.transaction():
+        replace(conn, b"1" * 32)
+        with pytest.raises(LockNotAvailable):
+            replace(other_conn, b"2" * 32)
+    replace(other_conn, b"2" * 32)
+
+    later = server_now(conn) + timedelta(days=2)
+    assert list_signing_secrets(conn, tenant.id, now=later) == [b"2" * 32]
 
 
 def test_secrets_are_never_listed(moderator):
