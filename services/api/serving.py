@@ -167,7 +167,9 @@ def _respond_once(route: Route, call: Call, key: str | None, raw: bytes) -> Resp
     assert route.handler is not None
     if key is None:
         return render(route, route.handler(call))
-    asked = json.dumps([request.method, request.path, request.query_string.decode("latin-1")])
+    query = request.query_string.decode("latin-1")
+    # A token of another channel might not get the answer if it asked.
+    asked = json.dumps([request.method, request.path, query, str(call.caller.channel_id)])
     request_hash = sha256(asked.encode() + b"\n" + raw).digest()
     given = idempotency.begin(call, key=key, request_hash=request_hash)
     if given is not None:

@@ -1,5 +1,6 @@
 import json
 from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
 
@@ -54,6 +55,16 @@ def test_a_change_of_a_stale_version_is_refused(author, records):
 
     assert problem(stale)[:2] == (412, "stale_version")
     assert author.get(path).json["data"]["amount"] == 2
+
+
+def test_a_key_gives_no_answer_to_a_token_of_another_channel(caller, tenant, channel_moderator):
+    records = new_table(channel_moderator)[0] + "/records"
+    asked = {"json": {"data": CELLS}, "headers": {"Idempotency-Key": "k1"}}
+    of_another = caller(tenant, "moderator", channel_id=uuid4())
+
+    assert channel_moderator.post(records, **asked).status_code == 201
+    assert problem(of_another.post(records, **asked))[0] == 409
+    assert channel_moderator.post(records, **asked).status_code == 201
 
 
 def test_a_deleted_record_is_absent_until_it_is_restored(author, records):
