@@ -18,7 +18,15 @@ from psycopg.errors import (
     SerializationFailure,
 )
 
-from services.worker.steps import Finish, HandBack, Postpone, Step, ids_of, write_steps
+from services.worker.steps import (
+    Finish,
+    HandBack,
+    Postpone,
+    Step,
+    count_outcome,
+    ids_of,
+    write_steps,
+)
 from shared.lifecycle import Stop, backoff_seconds
 from shared.observability import metrics
 
@@ -48,13 +56,11 @@ class _Entry:
 
     def answer(self, *, is_held: bool) -> None:
         """Say what came of the step; also in the log, where nobody waits for the answer."""
-        match self.step:
-            case Finish() | Postpone() if is_held:
-                status = self.step.status if isinstance(self.step, Finish) else "postponed"
-                metrics.RUN_OUTCOMES.labels(status).inc()
-            case Finish() | Postpone() | HandBack() if not (is_held or self.tried):
-                metrics.LEASES_LOST.inc()
-                _log.warning("run_fenced_out", **ids_of(self.step.run))
+        if is_held:
+            count_outcome(self.step)
+        elif not self.tried and _ends_the_hold(self.step):
+            metrics.LEASES_LOST.inc()
+            _log.warning("run_fenced_out", **ids_of(self.step.run))
         self.written.set_result(is_held)
 
 
@@ -174,6 +180,16 @@ class Committer:
     def _close(self) -> None:
         if self._conn:
             self._conn.close()
+
+
+def _ends_the_hold(step: Step) -> bool:
+    """Tell whether the run was held until this step, and is no more; nobody waits for such a one.
+
+    Not if the run may have ended before, by a COMMIT that was not answered.
+    """
+    if isinstance(step, Postpone):
+        return step.receipts is not None
+    return isinstance(step, Finish | HandBack)
 
 
 def _refuse(group: list[_Entry]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from psycopg import OperationalError
+from psycopg import InternalError, OperationalError
 
 from services.worker.definitions import Definition
 from services.worker.steps import Finish, Receipts, Save
@@ -133,7 +133,8 @@ def failure_of(error: Exception) -> Failure:
                 unknown=error.unknown,
                 result=error.result,
             )
-        case OperationalError() | Unavailable():
-            # Connection, lock limit, deadlock, serialization: the database's passing troubles.
+        case OperationalError() | InternalError() | Unavailable():
+            # Connection, lock limit, deadlock, serialization, a server that takes no writes: the
+            # database's passing troubles.
             return Failure(detail=str(error), transient=True)
     return Failure(detail=str(error) or type(error).__name__, transient=False)

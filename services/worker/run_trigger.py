@@ -29,13 +29,14 @@ from services.worker.steps import (
     Postpone,
     Receipts,
     Save,
+    count_outcome,
     ids_of,
     write_steps,
 )
 from shared.actions.action import Action, ActionContext, Services
 from shared.actions.failures import ActionFailed
 from shared.actions.registry import ACTIONS
-from shared.domain.runs import MAX_ERROR, ClaimedRun, clean_text, idempotency_key
+from shared.domain.runs import MAX_ERROR, ClaimedRun, clean_text, idempotency_key, run_error
 from shared.domain.work import retry_delay_seconds
 from shared.errors import AppError
 from shared.observability import metrics
@@ -51,15 +52,19 @@ class _FencedOut(Exception):
     """Somebody else has the run: stop at once, write nothing."""
 
 
-class _Interrupted(Exception):
-    """The database went away: what it has of the run stands, and somebody goes on from there.
+class _NotBegun(Exception):
+    """Something that the action needs is not to be had just now: it costs no attempt.
 
-    It cost no attempt. ``is_unsent``: an intent was written, and its call has not begun.
+    ``is_unsent``: an intent was written, and its call has not begun.
     """
 
     def __init__(self, reason: str, *, is_unsent: bool = False) -> None:
         super().__init__(reason)
         self.is_unsent = is_unsent
+
+
+class _OutcomeUnknown(Exception):
+    """The session was lost under an internal action, perhaps while it was being committed."""
 
 
 class RunExecutor:
@@ -99,9 +104,9 @@ class RunExecutor:
             except _FencedOut:
                 metrics.LEASES_LOST.inc()
                 _log.warning("run_fenced_out")
-            except (_Interrupted, psycopg.OperationalError) as error:
+            except (_NotBegun, psycopg.OperationalError) as error:
                 _log.warning("run_interrupted", reason=str(error))
-                is_unsent = isinstance(error, _Interrupted) and error.is_unsent
+                is_unsent = isinstance(error, _NotBegun) and error.is_unsent
                 self._committer.submit(HandBack(run=run, is_unsent=is_unsent))
             except Exception as error:
                 _log.exception("run_crashed")
@@ -149,8 +154,12 @@ class RunExecutor:
             step = (
                 self._call(execution, action, held) if external else self._apply(execution, action)
             )
-        except (_FencedOut, _Interrupted):
+        except (_FencedOut, _NotBegun):
             raise
+        except _OutcomeUnknown as error:
+            _log.warning("run_interrupted", reason=str(error))
+            self._leave_as_it_is(execution, reason=str(error))
+            return None
         except Exception as error:
             if not isinstance(error, ActionFailed | AppError | psycopg.OperationalError):
                 _log.exception("action_crashed", action_type=action.type)
@@ -162,11 +171,18 @@ class RunExecutor:
 
     def _apply(self, execution: Execution, action: Action) -> Save | Finish:
         """An internal action: effect, receipt and lease check in one transaction."""
-        with self._session() as conn, conn.transaction():
-            result = action.execute(execution.config, self._context(execution, conn))
-            step = execution.after_success(result, now=self._time.now())
-            if not write_steps(conn, [step]):
-                raise _FencedOut
+        with self._session() as conn:
+            try:
+                with conn.transaction():
+                    result = action.execute(execution.config, self._context(execution, conn))
+                    step = execution.after_success(result, now=self._time.now())
+                    if not write_steps(conn, [step]):
+                        raise _FencedOut
+            except psycopg.Error as error:
+                if conn.closed:
+                    raise _OutcomeUnknown(str(error)) from error
+                raise
+        count_outcome(step)
         return step
 
     def _call(self, execution: Execution, action: Action, held: Held) -> Save | Finish:
@@ -175,11 +191,11 @@ class RunExecutor:
             raise ActionFailed(EARLIER_CALL, unknown=True)
         self._write(Intent(run=execution.run, position=execution.position))
         if not self._has_time(held):  # the intent may have waited for the database for long
-            raise _Interrupted("too little of the lease was left", is_unsent=True)
+            raise _NotBegun("too little of the lease was left", is_unsent=True)
         try:
             result = action.execute(execution.config, self._context(execution, None))
-        except _Interrupted as error:
-            raise _Interrupted(str(error), is_unsent=True) from error
+        except _NotBegun as error:  # sessions are borrowed before the call
+            raise _NotBegun(str(error), is_unsent=True) from error
         step = execution.after_success(result, now=self._time.now())
         if isinstance(step, Save):
             self._write(step)
@@ -190,21 +206,26 @@ class RunExecutor:
 
     @contextmanager
     def _session(self) -> Iterator[Connection]:
-        """Lend a session of the pool. Raises _Interrupted when there is none, or it is lost.
-
-        Lost during COMMIT, nobody knows whether that was done: to write anything about the action
-        could overwrite its receipt. Whoever claims the run next reads what is true.
-        """
+        """Lend a session of the pool. Raises _NotBegun when there is none."""
         try:
             with self._pool.connection() as conn:
-                try:
-                    yield conn
-                except psycopg.Error as error:
-                    if conn.closed:
-                        raise _Interrupted(str(error)) from error
-                    raise
+                yield conn
         except PoolTimeout as error:
-            raise _Interrupted(str(error)) from error
+            raise _NotBegun(str(error)) from error
+
+    def _leave_as_it_is(self, execution: Execution, *, reason: str) -> None:
+        """Wait for another attempt, or end the run, without a word about the action.
+
+        To write that it failed could overwrite its receipt. Whoever claims the run next reads what
+        is true.
+        """
+        run = execution.run
+        delay = retry_delay_seconds(attempts=run.attempts, jitter=random.random())
+        if delay is not None:
+            self._committer.submit(Postpone(run=run, receipts=None, delay_seconds=delay))
+            return
+        error = run_error(execution.position + 1, execution.config["type"], reason)
+        self._committer.submit(finish(run, None, error=error))
 
     def _fail(self, execution: Execution, failure: Failure) -> Receipts | None:
         """Wait for another attempt, or go on past the failure, or end the run."""

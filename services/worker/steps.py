@@ -11,6 +11,7 @@ from uuid import UUID
 from psycopg import Connection
 
 from shared.domain.runs import ClaimedRun, stored_receipts
+from shared.observability import metrics
 from shared.queries import work
 
 Receipts = list[dict[str, Any]]
@@ -48,10 +49,13 @@ class Finish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Postpone:
-    """The run waits ``delay_seconds`` in the database and then goes on."""
+    """The run waits ``delay_seconds`` in the database and then goes on.
+
+    ``receipts`` None: those stored stay, for nobody knows what came of the action.
+    """
 
     run: ClaimedRun
-    receipts: Receipts
+    receipts: Receipts | None
     delay_seconds: float
 
 
@@ -77,6 +81,14 @@ def ids_of(run: ClaimedRun) -> dict[str, object]:
         "trigger_id": run.trigger_id,
         "run_id": run.id,
     }
+
+
+def count_outcome(step: Step) -> None:
+    """Count what came of an execution, if this step was its last and has been written."""
+    if isinstance(step, Finish):
+        metrics.RUN_OUTCOMES.labels(step.status).inc()
+    elif isinstance(step, Postpone):
+        metrics.RUN_OUTCOMES.labels("postponed").inc()
 
 
 def write_steps(conn: Connection, steps: Sequence[Step]) -> set[int]:
@@ -108,20 +120,20 @@ def _finish_of(step: Finish) -> work.Finish:
     return work.Finish(
         run_id=step.run.id,
         lease_token=step.run.lease_token,
-        receipts=None if step.receipts is None else stored_receipts(step.receipts),
+        receipts=_stored(step.receipts),
         status=step.status,
         error=step.error,
     )
 
 
 def _write_one(conn: Connection, step: Save | Postpone) -> set[int]:
-    run, receipts = step.run, stored_receipts(step.receipts)
+    run = step.run
     if isinstance(step, Save):
         written = work.save_receipts(
             conn,
             run_id=run.id,
             lease_token=run.lease_token,
-            receipts=receipts,
+            receipts=stored_receipts(step.receipts),
             is_ok=step.is_ok,
         )
     else:
@@ -129,7 +141,11 @@ def _write_one(conn: Connection, step: Save | Postpone) -> set[int]:
             conn,
             run_id=run.id,
             lease_token=run.lease_token,
-            receipts=receipts,
+            receipts=_stored(step.receipts),
             delay_seconds=step.delay_seconds,
         )
     return {run.id} if written else set()
+
+
+def _stored(receipts: Receipts | None) -> Receipts | None:
+    return None if receipts is None else stored_receipts(receipts)

@@ -261,7 +261,7 @@ def _stored(receipts: list[dict[str, Any]] | None) -> Jsonb | None:
 _POSTPONE = """
 UPDATE trigger_run AS run
 SET status = 'pending',
-    action_results = %(receipts)s,
+    action_results = coalesce(%(receipts)s, run.action_results),
     open_action = NULL,
     worker_id = NULL,
     leased_until = NULL,
@@ -278,14 +278,17 @@ def postpone(
     *,
     run_id: int,
     lease_token: UUID,
-    receipts: list[dict[str, Any]],
+    receipts: list[dict[str, Any]] | None,
     delay_seconds: float,
 ) -> bool:
-    """running -> pending: let a run wait after a transient failure; False when fenced out."""
+    """running -> pending: let a run wait after a transient failure; False when fenced out.
+
+    ``receipts`` replace those stored; with None these stay.
+    """
     parameters = {
         "run_id": run_id,
         "lease_token": lease_token,
-        "receipts": Jsonb(receipts),
+        "receipts": None if receipts is None else Jsonb(receipts),
         "delay_seconds": delay_seconds,
     }
     return conn.execute(_POSTPONE, parameters).rowcount == 1

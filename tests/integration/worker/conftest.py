@@ -59,8 +59,11 @@ class Bench:
 
     def claim(self):
         """Claim all that is due and return what is held of it."""
-        runs = self.claimer.claim_due(urgent=False, limit=100, fairly=False)
-        return [self.holdings.get(run) for run in runs]
+        return [
+            self.holdings.get(run)
+            for urgent in (True, False)
+            for run in self.claimer.claim_due(urgent=urgent, limit=100, fairly=False)
+        ]
 
     def execute(self):
         """Claim and execute all that is due; wait until its ends are written."""

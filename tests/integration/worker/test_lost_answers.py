@@ -25,6 +25,17 @@ def counts(run):
     return run["status"], run["attempts"], run["starts"], run["worker_losses"]
 
 
+def lose_session_of(bench, conn, held):
+    """Execute a run whose session is ended while its action waits for a lock."""
+    with conn.transaction():
+        conn.execute("SELECT FROM record FOR UPDATE")
+        executing = threading.Thread(target=bench.executor.execute, args=[held])
+        executing.start()
+        assert wait_until(lambda: end_who_waits(conn), seconds=30)
+        executing.join()
+    bench.flush()
+
+
 def end_who_waits(conn):
     """End the worker's sessions that wait for a lock, and return them."""
     return conn.execute(
@@ -47,10 +58,11 @@ def test_an_internal_effect_whose_commit_was_not_answered_is_not_repeated(far_be
 
     assert lost.wait(30)
     run = far_bench.run(run_id)
-    assert counts(run) == ("pending", 0, 1, 0)
+    assert counts(run) == ("pending", 1, 1, 0)
     assert [receipt["ok"] for receipt in run["action_results"]] == [True]
+    far_bench.again(run_id)
     far_bench.execute()
-    assert counts(far_bench.run(run_id)) == ("done", 1, 2, 0)
+    assert counts(far_bench.run(run_id)) == ("done", 2, 2, 0)
     assert versions(conn) == [2]
     assert far_bench.messages() == ["after"]
 
@@ -58,32 +70,40 @@ def test_an_internal_effect_whose_commit_was_not_answered_is_not_repeated(far_be
 def test_a_run_whose_last_commit_was_not_answered_stays_done(far_bench, proxy, conn):
     run_id = far_bench.insert(UPDATE)
     [held] = far_bench.claim()
+    before = metrics.LEASES_LOST._value.get()
 
     lost = proxy.lose_answer_to(b"COMMIT")
     far_bench.executor.execute(held)
-    far_bench.flush()
+    far_bench.committer.close(seconds=30)
 
     assert lost.wait(30)
     assert counts(far_bench.run(run_id)) == ("done", 1, 1, 0)
     assert versions(conn) == [2]
+    assert metrics.LEASES_LOST._value.get() == before
 
 
 def test_an_internal_action_whose_session_is_lost_before_its_commit_runs_again(bench, conn):
     run_id = bench.insert(UPDATE)
     [held] = bench.claim()
 
-    with conn.transaction():
-        conn.execute("SELECT FROM record FOR UPDATE")
-        executing = threading.Thread(target=bench.executor.execute, args=[held])
-        executing.start()
-        assert wait_until(lambda: end_who_waits(conn), seconds=30)
-        executing.join()
-    bench.flush()
+    lose_session_of(bench, conn, held)
 
-    assert counts(bench.run(run_id)) == ("pending", 0, 1, 0)
+    assert counts(bench.run(run_id)) == ("pending", 1, 1, 0)
+    bench.again(run_id)
     bench.execute()
-    assert counts(bench.run(run_id)) == ("done", 1, 2, 0)
+    assert counts(bench.run(run_id)) == ("done", 2, 2, 0)
     assert versions(conn) == [2]
+
+
+def test_an_internal_action_that_loses_its_session_every_time_fails_in_the_end(bench, conn):
+    run_id = bench.insert(UPDATE, attempts=3)
+    [held] = bench.claim()
+
+    lose_session_of(bench, conn, held)
+
+    run = bench.run(run_id)
+    assert counts(run) == ("failed", 4, 1, 0)
+    assert run["error"].startswith("action 1 (update_record): ")
 
 
 def test_an_end_whose_commit_was_not_answered_is_no_fence(bench, proxy):
@@ -108,7 +128,7 @@ def test_what_a_claim_took_whose_answer_was_lost_is_given_back(far_bench, proxy)
 
     lost = proxy.lose_answer_to(b"SET status = 'running'")
     with pytest.raises(psycopg.OperationalError):
-        far_bench.claim()
+        far_bench.claimer.claim_due(urgent=False, limit=10, fairly=False)
 
     assert lost.wait(30)
     assert counts(far_bench.run(run_id)) == ("running", 1, 1, 0)

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from psycopg.errors import DeadlockDetected, UniqueViolation
+from psycopg.errors import DeadlockDetected, ReadOnlySqlTransaction, UniqueViolation
 from psycopg_pool import PoolTimeout
 
 from services.worker.definitions import Definition
@@ -153,7 +153,13 @@ def test_an_end_without_an_error_is_done():
 
 
 @pytest.mark.parametrize(
-    "error", [DeadlockDetected("deadlock"), PoolTimeout("none free"), Unavailable("away")]
+    "error",
+    [
+        DeadlockDetected("deadlock"),
+        ReadOnlySqlTransaction("no writes"),
+        PoolTimeout("none free"),
+        Unavailable("away"),
+    ],
 )
 def test_the_databases_troubles_pass(error):
     assert failure_of(error).transient
