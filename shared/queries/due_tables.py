@@ -1,5 +1,6 @@
 """Which tables want a look of the scanner, when the next one does, and the lock for a look."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -131,6 +132,45 @@ def claim_table_to_scan(
     parameters = {"table_id": table_id, "scanned_at": scanned_at, "now": now}
     claimed = read_tables(conn, _CLAIM_TO_SCAN, parameters)
     return claimed[0] if claimed else None
+
+
+_CLAIM_ALL_TO_SCAN = """
+WITH claimed AS MATERIALIZED (
+    SELECT owner.id
+    FROM unnest(%(table_ids)b::uuid[], %(scanned_ats)b::timestamptz[]) AS listed (id, scanned_at)
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM custom_table
+        WHERE id = listed.id
+            AND scanned_at = listed.scanned_at
+            AND triggers IS NOT NULL
+            AND trashed_at IS NULL
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) AS owner
+)
+UPDATE custom_table
+SET scanned_at = %(now)s
+WHERE id = ANY(ARRAY(SELECT id FROM claimed))
+RETURNING id
+"""
+
+
+def claim_tables_to_scan(
+    conn: Connection, tables: Sequence[tuple[UUID, datetime]], *, now: datetime
+) -> list[UUID]:
+    """Note that tables were scanned ``now``, and return which could be claimed, in no order.
+
+    ``tables`` are ids with the time of the last scan, as ``claim_table_to_scan`` takes them. Of
+    none is anything read.
+    """
+    if not tables:
+        return []
+    parameters = {
+        "table_ids": [table_id for table_id, _ in tables],
+        "scanned_ats": [scanned_at for _, scanned_at in tables],
+        "now": now,
+    }
+    return [table_id for (table_id,) in conn.execute(_CLAIM_ALL_TO_SCAN, parameters)]
 
 
 _MARK_SCANNED = "UPDATE custom_table SET scanned_at = %(now)s WHERE id = %(table_id)s"

@@ -59,6 +59,19 @@ def list_states(conn: Connection, table_id: UUID) -> list[TriggerState]:
     return _states(conn, _LIST_STATES, {"table_id": table_id})
 
 
+_OF_TABLES = """
+WHERE table_id = ANY(%(table_ids)b::uuid[]) AND retired_at IS NULL
+ORDER BY id
+"""
+
+_LIST_STATES_OF_TABLES = _SELECT + _OF_TABLES
+
+
+def list_states_of_tables(conn: Connection, table_ids: Sequence[UUID]) -> list[TriggerState]:
+    """Return the states of the triggers that stand in these tables, by ref."""
+    return _states(conn, _LIST_STATES_OF_TABLES, {"table_ids": list(table_ids)})
+
+
 _WITH_RETIRED = """
 WHERE table_id = %(table_id)s
 ORDER BY id

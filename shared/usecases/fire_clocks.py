@@ -24,6 +24,12 @@ def judge(conn: Connection, ready: Ready, *, active_run: bool, now: datetime) ->
     )
 
 
+def is_quiet(conn: Connection, ready: Ready, *, now: datetime) -> bool:
+    """Tell whether ``fire_clock`` would leave everything as it is."""
+    verdict = judge(conn, ready, active_run=False, now=now)
+    return verdict.window is None and verdict.next_due_at == ready.state.next_due_at
+
+
 def fire_clock(
     conn: Connection, ready: Ready, *, announced: bool, now: datetime
 ) -> Reference | None:

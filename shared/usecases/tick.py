@@ -3,11 +3,10 @@
 It inserts pending runs and waits for no action. Ticks may overlap; docs/scheduling.md tells why.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from itertools import islice
 from uuid import UUID
 
 import structlog
@@ -20,6 +19,7 @@ from shared.queries.announcements import count_overdue
 from shared.queries.due_tables import claim_table_to_scan, list_tables_to_scan
 from shared.queries.notifications import notify_work
 from shared.usecases.announce import recover
+from shared.usecases.glance import pass_by
 from shared.usecases.scan_table import LOCK_SECONDS, Order, Scan, scan_table
 
 _log = structlog.get_logger()
@@ -72,10 +72,9 @@ def tick(
         now=now, record_limit=record_limit, announced=announced, lock_seconds=lock_seconds
     )
     if tables is None:
-        # One that is locked must not take the place of one that can be had.
-        scans = list(islice(_scans(conn, list_tables_to_scan(conn), order), table_limit))
+        scans = _scan_some(conn, list_tables_to_scan(conn), order, limit=table_limit)
     else:
-        scans = list(_scans(conn, tables, order))
+        scans = _scan_some(conn, tables, order, limit=len(tables))
     metrics.TABLES_SCANNED.inc(len(scans))
     references = tuple(reference for _, scan in scans for reference in scan.references)
     return TickResult(
@@ -88,13 +87,30 @@ def tick(
     )
 
 
-def _scans(
-    conn: Connection, tables: Iterable[ScannedAt], order: Order
+def _scan_some(
+    conn: Connection, tables: Sequence[ScannedAt], order: Order, *, limit: int
+) -> list[tuple[UUID, Scan]]:
+    """Return the first tables that could be claimed, up to ``limit``, with what came of each.
+
+    One that is locked does not take the place of one that can be had.
+    """
+    scans: list[tuple[UUID, Scan]] = []
+    while tables and len(scans) < limit:
+        count = min(limit - len(scans), TABLE_LIMIT)
+        scans += _scan_all(conn, tables[:count], order)
+        tables = tables[count:]
+    return scans
+
+
+def _scan_all(
+    conn: Connection, tables: Sequence[ScannedAt], order: Order
 ) -> Iterator[tuple[UUID, Scan]]:
-    """Yield the tables that could be claimed, each when it has been scanned."""
+    """Yield the tables that could be claimed: those that want nothing are passed by together."""
+    passed_by = pass_by(conn, tables, order)
     for table_id, scanned_at in tables:
         claim = partial(claim_table_to_scan, conn, table_id, scanned_at=scanned_at, now=order.now)
-        if (scan := scan_table(conn, table_id, order, claim=claim)) is not None:
+        scan = passed_by.get(table_id) or scan_table(conn, table_id, order, claim=claim)
+        if scan is not None:
             yield table_id, scan
 
 

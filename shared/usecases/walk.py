@@ -50,13 +50,7 @@ def next_page(
     ``before`` leaves out the rows whose cell is not less, and those that have fired with the cell
     that they have; they count all the same.
     """
-    audit = Audit(
-        table_id=ready.table.id,
-        trigger_ref=ready.state.ref,
-        column_id=date_column(ready).id,
-        identity_length=identity_length(ready.trigger),
-        before=before,
-    )
+    audit = _audit(ready, before)
     if walk.pages == 0 and walk.start is not None:
         # Most tables are smaller than a page. One look is all then, in whatever order, and the
         # cursor has come round to where it was; without a cursor it has yet to find its place.
@@ -71,6 +65,16 @@ def next_page(
         stretches.append(walk_stretch(conn, audit, after=None, up_to=walk.start, limit=left))
     record_ids = [record_id for stretch in stretches for record_id in stretch.record_ids]
     return record_ids, _behind(walk, stretches, limit=limit, wrapped=walk.wrapped or wraps_now)
+
+
+def _audit(ready: Ready, before: str | None) -> Audit:
+    return Audit(
+        table_id=ready.table.id,
+        trigger_ref=ready.state.ref,
+        column_id=date_column(ready).id,
+        identity_length=identity_length(ready.trigger),
+        before=before,
+    )
 
 
 def _behind(walk: Walk, stretches: Sequence[Stretch], *, limit: int, wrapped: bool) -> Walk:
@@ -90,13 +94,24 @@ def take_page(
     conn: Connection, ready: Ready, walk: Walk, *, limit: int, announced: bool, now: datetime
 ) -> tuple[Fired, Walk]:
     """Act on the next page and move the trigger's cursor behind it."""
-    before = None if _is_audited(ready.state, now=now) else ahead_from(ready.trigger, now=now)
-    record_ids, further = next_page(conn, ready, walk, limit=limit, before=before)
+    record_ids, further = next_page(conn, ready, walk, limit=limit, before=_bound(ready, now=now))
     fired = fire_records(conn, ready, record_ids, announced=announced, now=now)
     caught_up = further.wrapped and not ready.state.caught_up
     if further.cursor != walk.cursor or caught_up:
         move_cursor(conn, ready.state.ref, cursor=further.cursor, caught_up=caught_up)
     return fired, further
+
+
+def is_quiet(conn: Connection, ready: Ready, *, limit: int, now: datetime) -> bool:
+    """Tell whether a page has room for all of the table, and ``take_page`` would change nothing."""
+    before = _bound(ready, now=now)
+    if before is None or ready.state.cursor is None:
+        return False
+    return walk_whole(conn, _audit(ready, before), limit=limit) == []
+
+
+def _bound(ready: Ready, *, now: datetime) -> str | None:
+    return None if _is_audited(ready.state, now=now) else ahead_from(ready.trigger, now=now)
 
 
 def _is_audited(state: TriggerState, *, now: datetime) -> bool:
