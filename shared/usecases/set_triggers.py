@@ -53,20 +53,36 @@ class CheckActions(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored:
-    """What the tenant of a table has stored, for the checks of actions."""
+    """What an author of a table's triggers may name, for the checks of actions.
+
+    ``channel_id`` is the channel that the author is bound to, None for the whole tenant.
+    """
 
     conn: Connection
-    tenant_id: UUID
+    table: CustomTable
+    channel_id: UUID | None
 
     def find_table(self, table_id: UUID) -> CustomTable | None:
-        """Return the tenant's live table, or None."""
-        table = find_table(self.conn, table_id)
-        is_theirs = table is not None and table.tenant_id == self.tenant_id
-        return table if is_theirs and table is not None and table.trashed_at is None else None
+        """Return the tenant's live table, or None; outside the channel only one named before."""
+        found = find_table(self.conn, table_id)
+        if found is None or found.trashed_at or found.tenant_id != self.table.tenant_id:
+            return None
+        is_near = self.channel_id in (None, found.channel_id)
+        return found if is_near or _creates_in(self.table, found.id) else None
 
     def find_command(self, name: str) -> Command | None:
         """Return the tenant's command, or None."""
-        return find_command(self.conn, self.tenant_id, name)
+        return find_command(self.conn, self.table.tenant_id, name)
+
+
+def _creates_in(table: CustomTable, table_id: UUID) -> bool:
+    """Tell whether a stored trigger of the table creates records in another."""
+    return any(
+        isinstance(action, dict) and str(action.get("table_id")).lower() == str(table_id)
+        for trigger in table.triggers or []
+        if isinstance(trigger, dict)
+        for action in trigger.get("actions") or []
+    )
 
 
 def new_trigger_id() -> str:
@@ -80,6 +96,7 @@ def set_triggers(
     raw_triggers: object,
     *,
     now: datetime,
+    channel_id: UUID | None = None,
     expected_revision: int | None = None,
     check_actions: CheckActions = check_registered_actions,
     make_id: Callable[[], str] = new_trigger_id,
@@ -87,15 +104,16 @@ def set_triggers(
     """Replace the triggers of a live table and return it.
 
     An entry without ``id`` is a new trigger. States are made, edited, retired and revived as spec 1
-    §4 says; saving what is stored changes nothing, the revision neither. Raises InvalidInput with
-    every fault in document order (pointers begin with ``/triggers``), NotFound, StaleVersion.
+    §4 says; saving what is stored changes nothing, the revision neither. ``channel_id`` is the
+    channel that the author is bound to, None for the whole tenant. Raises InvalidInput with every
+    fault in document order (pointers begin with ``/triggers``), NotFound, StaleVersion.
     """
     with conn.transaction():
         table = lock_table(conn, table_id)
         if expected_revision not in (None, table.revision):
             raise StaleVersion(f"table {table_id} was changed meanwhile")
         states = lock_all_states(conn, table_id)
-        lookup = _Stored(conn=conn, tenant_id=table.tenant_id)
+        lookup = _Stored(conn=conn, table=table, channel_id=channel_id)
         read = _checked(raw_triggers, table, states, check_actions, lookup)
         triggers = _identified(read, states, make_id)
         edited = replace(table, triggers=[dict(trigger.raw) for trigger in triggers])

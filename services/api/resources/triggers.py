@@ -65,6 +65,7 @@ def _set(call: Call) -> Answer:
         table_of(call).id,
         call.body["triggers"],
         now=call.now,
+        channel_id=call.caller.channel_id,
         expected_revision=call.revision,
     )
     return _answer(table)

@@ -316,6 +316,23 @@ def test_preview_of_an_absent_table_is_404_and_of_anothers_403(moderator, strang
     )
 
 
+def test_actions_of_a_channel_may_not_reach_out_of_it(moderator, channel_moderator, tenant):
+    path, table = new_table(channel_moderator)
+    sister, outside = new_table(channel_moderator)[1]["id"], new_table(moderator)[1]["id"]
+
+    def creating(*tables):
+        actions = [{"type": "create_record", "table_id": one, "data": {}} for one in tables]
+        return trigger(actions=actions)
+
+    refused = set_triggers(channel_moderator, path, creating(table["id"], sister, outside))
+    of_the_tenant = path.replace("/channel/", "/tenant/")
+    granted = set_triggers(moderator, of_the_tenant, creating(outside.upper()))
+    kept = set_triggers(channel_moderator, path, creating(outside), *granted.json["triggers"])
+
+    assert faults(refused) == [("/triggers/0/actions/2/table_id", "action_table_unknown")]
+    assert (granted.status_code, kept.status_code) == (200, 200)
+
+
 def test_actions_may_not_reach_into_another_tenant(moderator, stranger, table):
     theirs = new_table(stranger)[1]["id"]
     create = {"type": "create_record", "table_id": theirs, "data": {}}
