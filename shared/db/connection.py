@@ -57,7 +57,9 @@ def open_pool(url: str, *, application_name: str, size: int) -> ConnectionPool[C
         min_size=1,
         max_size=size,
         timeout=_POOL_WAIT_SECONDS,
-        reconnect_timeout=30.0,
+        # Its pauses double up to this: a longer one would outlast the return of the database. Given
+        # up, a session is opened again when one is asked for.
+        reconnect_timeout=_POOL_WAIT_SECONDS,
         check=ConnectionPool.check_connection,
         name=application_name,
         open=True,
