@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from http import HTTPStatus
+from importlib.metadata import version
 from typing import Any
 
 from apispec import APISpec
@@ -25,7 +26,7 @@ _DESCRIPTION = (
     " lists are paged by the cursor that the page before gave; a POST that creates takes an"
     " Idempotency-Key; definitions carry an ETag and their writes take If-Match."
 )
-_API_VERSION = "1.0.0"
+_API_VERSION = version("duebook")
 _PATH_PART = re.compile(r"<(uuid|id):([a-z_]+)>")
 _PATH_SCHEMAS: dict[str, dict[str, Any]] = {
     "uuid": {"type": "string", "format": "uuid"},

@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from flask import Blueprint, Response, send_from_directory
+from flask import Blueprint, Response, redirect, send_from_directory
+from werkzeug.wrappers import Response as BaseResponse
 
 from services.api.openapi import build_document
 
@@ -15,7 +16,7 @@ _PAGE_POLICY = (
 
 
 def reference_blueprint() -> Blueprint:
-    """Return the routes ``/openapi.json``, ``/docs`` and ``/docs/<file>``."""
+    """Return the routes ``/openapi.json``, ``/docs`` and ``/docs/<file>``; ``/`` leads there."""
     document = json.dumps(build_document(), ensure_ascii=False)
     blueprint = Blueprint("reference", __name__)
 
@@ -25,6 +26,10 @@ def reference_blueprint() -> Blueprint:
     def page() -> Response:
         return _file("docs.html")
 
+    def front() -> BaseResponse:
+        return redirect("/docs")
+
+    blueprint.add_url_rule("/", view_func=front)
     blueprint.add_url_rule("/openapi.json", view_func=openapi)
     blueprint.add_url_rule("/docs", view_func=page)
     blueprint.add_url_rule("/docs/<path:name>", view_func=_file, endpoint="file")

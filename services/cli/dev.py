@@ -135,7 +135,11 @@ def _prepare(settings: Settings, folder: Path, *, api_url: str) -> _Access:
 
 def _start(supervisor: Supervisor, *, api_port: int) -> int:
     """Start the services and return the port on which the API tells its health."""
-    environment = {"LOG_FORMAT": "console", "ADMIN_TOKEN": secrets.token_urlsafe(32)}
+    environment = {
+        "LOG_FORMAT": "console",
+        "LOG_LEVEL": "DEBUG",  # tells of each run that has ended
+        "ADMIN_TOKEN": secrets.token_urlsafe(32),
+    }
     environment |= {key: value for key, value in os.environ.items() if value}
     health_port = free_port()
     supervisor.start(

@@ -23,8 +23,8 @@ from services.worker.steps import (
     HandBack,
     Postpone,
     Step,
-    count_outcome,
     ids_of,
+    tell_outcome,
     write_steps,
 )
 from shared.lifecycle import Stop, backoff_seconds
@@ -57,7 +57,7 @@ class _Entry:
     def answer(self, *, is_held: bool) -> None:
         """Say what came of the step; also in the log, where nobody waits for the answer."""
         if is_held:
-            count_outcome(self.step)
+            tell_outcome(self.step)
         elif not self.tried and _ends_the_hold(self.step):
             metrics.LEASES_LOST.inc()
             _log.warning("run_fenced_out", **ids_of(self.step.run))

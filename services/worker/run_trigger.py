@@ -29,8 +29,8 @@ from services.worker.steps import (
     Postpone,
     Receipts,
     Save,
-    count_outcome,
     ids_of,
+    tell_outcome,
     write_steps,
 )
 from shared.actions.action import Action, ActionContext, Services
@@ -182,7 +182,7 @@ class RunExecutor:
                 if conn.closed:
                     raise _OutcomeUnknown(str(error)) from error
                 raise
-        count_outcome(step)
+        tell_outcome(step)
         return step
 
     def _call(self, execution: Execution, action: Action, held: Held) -> Save | Finish:

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
 
+import structlog
 from psycopg import Connection
 
 from shared.domain.runs import ClaimedRun, stored_receipts
 from shared.observability import metrics
 from shared.queries import work
+
+_log = structlog.get_logger()
 
 Receipts = list[dict[str, Any]]
 
@@ -83,12 +86,22 @@ def ids_of(run: ClaimedRun) -> dict[str, object]:
     }
 
 
-def count_outcome(step: Step) -> None:
-    """Count what came of an execution, if this step was its last and has been written."""
-    if isinstance(step, Finish):
-        metrics.RUN_OUTCOMES.labels(step.status).inc()
-    elif isinstance(step, Postpone):
-        metrics.RUN_OUTCOMES.labels("postponed").inc()
+def tell_outcome(step: Step) -> None:
+    """Count and log what came of an execution, if this step was its last and has been written."""
+    match step:
+        case Finish(status="done"):
+            # A line for each would cost as much as a small run: only who asks gets it.
+            _log.debug("run_done", **ids_of(step.run))
+            metrics.RUN_OUTCOMES.labels("done").inc()
+        case Finish():
+            _log.warning("run_failed", **ids_of(step.run))
+            metrics.RUN_OUTCOMES.labels("failed").inc()
+        case Postpone():
+            seconds = round(step.delay_seconds)
+            _log.info("run_postponed", seconds=seconds, **ids_of(step.run))
+            metrics.RUN_OUTCOMES.labels("postponed").inc()
+        case _:
+            pass
 
 
 def write_steps(conn: Connection, steps: Sequence[Step]) -> set[int]:

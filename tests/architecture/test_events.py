@@ -5,7 +5,13 @@ import re
 
 from tests.architecture.source import ROOT, modules, tree
 
-_LEVELS = {"info": "info", "warning": "warning", "error": "error", "exception": "error"}
+_LEVELS = {
+    "debug": "debug",
+    "info": "info",
+    "warning": "warning",
+    "error": "error",
+    "exception": "error",
+}
 _ROW = re.compile(r"^\| `([a-z_]+)` \| ([a-z]+) \|", re.MULTILINE)
 
 

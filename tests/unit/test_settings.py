@@ -1,4 +1,6 @@
+import re
 from ipaddress import ip_network
+from pathlib import Path
 
 import pytest
 
@@ -138,3 +140,13 @@ def test_a_gateway_that_no_call_could_reach_is_refused(monkeypatch, url):
     monkeypatch.setenv("GATEWAY_URL", url)
 
     assert _pointers() == {"/GATEWAY_URL"}
+
+
+def test_the_page_of_settings_names_every_key_and_no_other():
+    root = Path(__file__).parents[2]
+    source = (root / "shared" / "settings.py").read_text()
+    read = set(re.findall(r"""env\.(?:str|int|list)\(\s*"([A-Z_]+)\"""", source))
+    table = (root / "docs" / "settings.md").read_text().partition("## Keys")[2]
+    rows = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
+
+    assert {key for row in rows for key in re.findall("`([A-Z_]+)`", row)} == read

@@ -54,8 +54,8 @@ def test_every_route_is_in_the_document_and_the_other_way_round(document, app):
         for method in rule.methods - {"HEAD"}
     }
 
-    # The files of the page are no part of the API.
-    assert served - {("get", "/docs/{name}")} == set(operations(document))
+    # The files of the page, and the way to it, are no part of the API.
+    assert served - {("get", "/docs/{name}"), ("get", "/")} == set(operations(document))
 
 
 def test_operation_ids_are_unique_and_have_the_names_of_the_contract(document):
@@ -113,6 +113,10 @@ def test_the_document_and_its_page_are_served_without_a_database(app, document):
     with client.get("/docs") as page:
         assert page.status_code == 200
         assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+
+
+def test_the_front_door_leads_to_the_page(app):
+    assert app.test_client().get("/").headers["Location"] == "/docs"
 
 
 def test_the_page_asks_for_files_of_this_host_alone(app):
