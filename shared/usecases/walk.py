@@ -4,7 +4,7 @@ Tick and preview read the same pages; a tick also acts on them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from psycopg import Connection
@@ -51,12 +51,6 @@ def next_page(
     that they have; they count all the same.
     """
     audit = _audit(ready, before)
-    if walk.pages == 0 and walk.start is not None:
-        # Most tables are smaller than a page. One look is all then, in whatever order, and the
-        # cursor has come round to where it was; without a cursor it has yet to find its place.
-        whole = walk_whole(conn, audit, limit=limit)
-        if whole is not None:
-            return whole, replace(walk, pages=1, wrapped=True, ended=True)
     up_to = walk.start if walk.wrapped else None
     stretches = [walk_stretch(conn, audit, after=walk.cursor, up_to=up_to, limit=limit)]
     left = limit - stretches[0].count
