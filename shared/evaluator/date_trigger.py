@@ -146,7 +146,7 @@ def judge_page(
             future += 1
             if instant != row.look_at and instant != _NEVER:
                 ahead.append(Ahead(row.record_id, row.version, instant))
-        elif matches(trigger.when, row.data):
+        elif not trigger.when or matches(trigger.when, row.data):
             due.append(Due(row.record_id, row.version, identity, instant))
         else:
             mismatched += 1
