@@ -42,21 +42,29 @@ def begin_walk(state: TriggerState) -> Walk:
 
 
 def next_page(
-    conn: Connection, ready: Ready, walk: Walk, *, limit: int, before: str | None = None
+    conn: Connection,
+    ready: Ready,
+    walk: Walk,
+    *,
+    limit: int,
+    before: str | None = None,
+    before_again: str | None = None,
 ) -> tuple[list[int], Walk]:
     """Return the ids of the next page of the walk, at most ``limit``, and the walk behind it.
 
     The page goes over the end of the table to its beginning; no row comes twice in a walk.
     ``before`` leaves out the rows whose cell is not less, and those that have fired with the cell
-    that they have; they count all the same.
+    that they have; they count all the same. ``before_again`` does so from the beginning on.
     """
-    audit = _audit(ready, before)
-    up_to = walk.start if walk.wrapped else None
-    stretches = [walk_stretch(conn, audit, after=walk.cursor, up_to=up_to, limit=limit)]
+    audit, again = _audit(ready, before), _audit(ready, before_again)
+    if walk.wrapped:
+        stretches = [walk_stretch(conn, again, after=walk.cursor, up_to=walk.start, limit=limit)]
+    else:
+        stretches = [walk_stretch(conn, audit, after=walk.cursor, up_to=None, limit=limit)]
     left = limit - stretches[0].count
     wraps_now = not walk.wrapped and left > 0
     if wraps_now and walk.start is not None:
-        stretches.append(walk_stretch(conn, audit, after=None, up_to=walk.start, limit=left))
+        stretches.append(walk_stretch(conn, again, after=None, up_to=walk.start, limit=left))
     record_ids = [record_id for stretch in stretches for record_id in stretch.record_ids]
     return record_ids, _behind(walk, stretches, limit=limit, wrapped=walk.wrapped or wraps_now)
 
@@ -88,7 +96,13 @@ def take_page(
     conn: Connection, ready: Ready, walk: Walk, *, limit: int, announced: bool, now: datetime
 ) -> tuple[Fired, Walk]:
     """Act on the next page and move the trigger's cursor behind it."""
-    record_ids, further = next_page(conn, ready, walk, limit=limit, before=_bound(ready, now=now))
+    bound = ahead_from(ready.trigger, now=now)
+    before = None if _is_audited(ready.state, now=now) else bound
+    # Until it has passed all rows, a walk has come from the beginning to where this one starts.
+    again = before if ready.state.caught_up else bound
+    record_ids, further = next_page(
+        conn, ready, walk, limit=limit, before=before, before_again=again
+    )
     fired = fire_records(conn, ready, record_ids, announced=announced, now=now)
     caught_up = further.wrapped and not ready.state.caught_up
     if further.cursor != walk.cursor or caught_up:
@@ -98,14 +112,10 @@ def take_page(
 
 def is_quiet(conn: Connection, ready: Ready, *, limit: int, now: datetime) -> bool:
     """Tell whether a page has room for all of the table, and ``take_page`` would change nothing."""
-    before = _bound(ready, now=now)
-    if before is None or ready.state.cursor is None:
+    bound = ahead_from(ready.trigger, now=now)
+    if bound is None or ready.state.cursor is None or _is_audited(ready.state, now=now):
         return False
-    return walk_whole(conn, _audit(ready, before), limit=limit) == []
-
-
-def _bound(ready: Ready, *, now: datetime) -> str | None:
-    return None if _is_audited(ready.state, now=now) else ahead_from(ready.trigger, now=now)
+    return walk_whole(conn, _audit(ready, bound), limit=limit) == []
 
 
 def _is_audited(state: TriggerState, *, now: datetime) -> bool:
