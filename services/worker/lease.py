@@ -18,6 +18,7 @@ from services.worker.holdings import Holdings
 from services.worker.server_time import ServerTime
 from services.worker.steps import ids_of
 from shared.db.clock import server_now
+from shared.db.sessions import count_sessions
 from shared.lifecycle import Stop, backoff_seconds, monotonic
 from shared.observability import metrics
 from shared.queries import work, workers
@@ -37,7 +38,10 @@ class LeaseLimits:
 
 
 class Liveness:
-    """The worker's row and its lock, on a session of its own."""
+    """The worker's row and its lock, on a session of its own.
+
+    ``sessions_allowed`` is how many the database's role may have, None without a limit.
+    """
 
     def __init__(
         self, connect: Callable[[], Connection], *, roles: tuple[str, ...], threads: int
@@ -47,6 +51,7 @@ class Liveness:
         self._conn: Connection = connect()
         try:
             self.time = ServerTime(self._conn)
+            self.sessions_allowed = count_sessions(self._conn).allowed_to_role
             self.worker_id = workers.register_worker(
                 self._conn,
                 host=socket.gethostname(),

@@ -30,6 +30,8 @@ from shared.usecases.announce import recover
 _NAME = "duebook-worker"
 # A signal that reaches another thread does not end the main thread's wait.
 _LOOK_SECONDS = 1.0
+# For the liveness lock, the upkeep of leases, claims, commits, and notifications.
+_SESSIONS_BESIDE_POOL = 5
 # Of the grace period, what is kept for the last commits, and for letting the lock go.
 _CLOSING_SECONDS = 10.0
 _COMMITTING_SECONDS = 5.0
@@ -53,9 +55,11 @@ def run(stop: Stop) -> int:
         alive=process.why_not_alive,
         ready=process.why_not_ready,
     )
-    process.run()
+    fault = process.run()
     health.close()
-    return 0
+    if fault is not None:
+        print(fault, file=sys.stderr)
+    return 0 if fault is None else 2
 
 
 class _Process:
@@ -66,16 +70,23 @@ class _Process:
         self._stop = stop
         self._worker: _Worker | None = None
 
-    def run(self) -> None:
-        """Work until the stop is asked for, then drain within the grace period."""
+    def run(self) -> str | None:
+        """Work until the stop is asked for, then drain within the grace period.
+
+        Return what is wrong with the settings if the database does not allow them, else None.
+        """
         liveness = self._register()
         if liveness is None:
-            return
+            return None
+        if fault := self._fault_of_pool(liveness):
+            liveness.close()
+            return fault
         self._worker = _Worker(self._settings, self._open_session, liveness, self._stop)
         self._worker.start()
         while not self._stop.wait(_LOOK_SECONDS):
             pass
         self._worker.drain()
+        return None
 
     def why_not_alive(self) -> str | None:
         """Return what has ended although it must not, else None."""
@@ -88,6 +99,16 @@ class _Process:
         if self._stop.requested:
             return "stopping"
         return "the database is not reached" if self._worker is None else self._worker.lack()
+
+    def _fault_of_pool(self, liveness: Liveness) -> str | None:
+        needed = self._settings.db_pool_size + _SESSIONS_BESIDE_POOL
+        allowed = liveness.sessions_allowed
+        if allowed is None or needed <= allowed:
+            return None
+        return (
+            f"DB_POOL_SIZE: with {_SESSIONS_BESIDE_POOL} sessions beside the pool a worker has"
+            f" {needed}, and the database's role may have {allowed}."
+        )
 
     def _open_session(self) -> Connection:
         return connect(self._settings.database_url.reveal(), application_name=_NAME)

@@ -3,11 +3,13 @@
 import os
 import signal
 
+from shared.db.connection import connect
 from shared.lifecycle import wait_until
 from shared.queries.notifications import notify_work
 from shared.usecases.announce import recover
 from tests.integration.worker.processes import a_held_receiver
 from tests.integration.worker.runs import api_call, notify
+from tests.servers.postgres import ROLE
 
 # A dead worker is told by its lock only when the server has been up for 30 s.
 SECONDS = 60
@@ -32,6 +34,22 @@ def test_a_worker_executes_what_is_due_and_what_it_is_woken_for(bench, conn, sta
     assert wait_until(ended(bench, late), seconds=SECONDS)
 
     assert bench.messages() == ["early", "late"]
+
+
+def test_a_worker_whose_role_may_not_have_its_sessions_says_so_and_ends(
+    postgres_process, start_worker
+):
+    limited = f"ALTER ROLE {ROLE} CONNECTION LIMIT"
+    with connect(postgres_process.server.url("postgres"), application_name="admin") as admin:
+        admin.execute(f"{limited} 8")
+        try:
+            worker = start_worker()
+            assert wait_until(lambda: worker.poll() is not None, seconds=SECONDS)
+        finally:
+            admin.execute(f"{limited} -1")
+
+    assert worker.poll() == 2
+    assert "a worker has 9, and the database's role may have 8" in worker.log()
 
 
 def test_work_of_a_killed_worker_runs_again_and_repeats_nothing_recorded(bench, conn, start_worker):
