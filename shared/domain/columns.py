@@ -24,6 +24,8 @@ MAX_CELL_TEXT = 10_000
 MAX_CELL_JSON = 100_000
 MAX_RECORD = 262_144
 """Characters that the text and JSON cells of a record have together."""
+MAX_JSON_VALUES = 10_000
+"""Values that the JSON cells of a record have together: as objects, each takes many characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,11 +257,12 @@ def read_cells(raw: object, columns: tuple[Column, ...], pointer: str = "") -> d
 def size_of(cells: Mapping[str, Json]) -> int:
     """Return how many characters the text and JSON cells of a record have together."""
     size = 0
-    for value in cells.values():
-        if isinstance(value, str):
-            size += len(value)
-        elif isinstance(value, list | dict):
-            size += len(json.dumps(value, ensure_ascii=False))
+    for cell in cells.values():
+        kind = type(cell)
+        if kind is str:
+            size += len(cell)
+        elif kind is list or kind is dict:
+            size += len(json.dumps(cell, ensure_ascii=False))
     return size
 
 
@@ -268,9 +271,23 @@ def check_size(cells: Mapping[str, Json], pointer: str = "") -> None:
 
     Each may be as long as a cell can be: a row of them all would be as long as a hundred bodies.
     """
+    values = sum([_count_values(cell) for cell in cells.values() if type(cell) in _HOLDERS])
     if size_of(cells) > MAX_RECORD:
         message = f"the cells of a record have at most {MAX_RECORD} characters together"
-        raise InvalidInput.of([_fault("record_too_large", pointer, message)])
+    elif values > MAX_JSON_VALUES:
+        message = f"the JSON of a record has at most {MAX_JSON_VALUES} values together"
+    else:
+        return
+    raise InvalidInput.of([_fault("record_too_large", pointer, message)])
+
+
+_HOLDERS = frozenset({list, dict})
+
+
+def _count_values(value: list[Json] | dict[str, Json]) -> int:
+    """Return how many values a list or an object holds, at whatever depth."""
+    inside = value.values() if isinstance(value, dict) else value
+    return len(value) + sum([_count_values(item) for item in inside if type(item) in _HOLDERS])
 
 
 def cells_by_name(data: Mapping[str, Json], columns: tuple[Column, ...]) -> dict[str, Json]:

@@ -177,7 +177,7 @@ SELECT record.id, record.version, record.data ->> %(column_id)s, due_value.fire_
 
 _AND_CELLS_OF_WHEN = """
     , (
-        SELECT jsonb_object_agg(named.id, record.data -> named.id)::text
+        SELECT json_object_agg(named.id, record.data -> named.id)::text
         FROM unnest(%(when_ids)b::text[]) AS named (id)
     )
 """

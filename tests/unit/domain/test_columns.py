@@ -211,6 +211,16 @@ def test_the_cells_of_a_record_have_a_size_together():
     ]
 
 
+def test_the_json_of_a_record_has_a_number_of_values_together():
+    columns = (a_column(id="c1", name="a", type="json"), a_column(id="c2", name="b", type="json"))
+    just = {"a": {"x": [[]] * 4_998}, "b": [1] * 5_001}
+
+    assert len(read_cells(just, columns)) == 2
+    with pytest.raises(InvalidInput) as refused:
+        read_cells({**just, "b": [*just["b"], 1]}, columns)
+    assert refused.value.code == "record_too_large"
+
+
 @pytest.mark.parametrize("raw", [None, [], "x", 1])
 def test_cells_must_be_an_object(raw):
     with pytest.raises(InvalidInput) as refused:
