@@ -11,7 +11,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 
-from benchmarks.measure.processes import cpu_meter, tree_memory_mib
+from benchmarks.measure.processes import cpu_meter, memory_mib
 from benchmarks.measure.report import read_options, report, rounded
 from benchmarks.measure.seeds import add_due_records, add_table, catch_up, date_trigger
 from benchmarks.measure.servers import running_database
@@ -126,7 +126,7 @@ class System:
         time.sleep(IDLE_SECONDS)
         yield a_line("idle: ms of CPU a second", rounded((cpu() - before) / IDLE_SECONDS * 1000))
         for name in ("scanner", "worker 1"):
-            memory = tree_memory_mib(self.children[name].pid)
+            memory = memory_mib(self.children[name].pid)
             yield a_line(f"idle: MiB of the {name.split()[0]}", rounded(memory))
 
     def a_table(self, action):

@@ -12,10 +12,9 @@ def tree_cpu_seconds(pid: int) -> float:
     return sum(_cpu_seconds(process) for process in [root, *root.children(recursive=True)])
 
 
-def tree_memory_mib(pid: int) -> float:
-    """Return the resident memory of a process and what it started, without what they share."""
-    root = psutil.Process(pid)
-    return sum(_private_mib(process) for process in [root, *root.children(recursive=True)])
+def memory_mib(pid: int) -> float:
+    """Return the resident memory of a process, with what it shares with others."""
+    return psutil.Process(pid).memory_info().rss / 2**20
 
 
 def cpu_meter(pids: Iterable[int] = (), *, own: bool = True) -> Callable[[], float]:
@@ -39,10 +38,3 @@ def _cpu_seconds(process: psutil.Process) -> float:
         return 0.0
     ended = getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
     return times.user + times.system + ended
-
-
-def _private_mib(process: psutil.Process) -> float:
-    try:
-        return process.memory_full_info().uss / 2**20
-    except psutil.NoSuchProcess:
-        return 0.0
