@@ -16,7 +16,8 @@ from shared.queries.run_lists import count_failed, count_stale
 from shared.usecases import due_pass
 from shared.usecases.announce import Announcer, recover
 from shared.usecases.retention import delete_old
-from shared.usecases.tick import ScannedAt, TickResult, round_of_ticks, tick
+from shared.usecases.scan_table import Turn
+from shared.usecases.tick import TURN_SECONDS, TickResult, round_of_ticks, tick, turns
 
 # A look this often finds what nobody told of.
 _SWEEP_SECONDS = 2.0
@@ -39,7 +40,7 @@ class Scanner:
         self._round_began_at = self._last_round_began_at = monotonic()
         self._ticks: Iterator[TickResult] | None = None
         self._ticks_conn: Connection | None = None
-        self._behind: list[ScannedAt] = []
+        self._behind: list[Turn] = []
         self._backlog = False
         self._fairly = False
 
@@ -80,10 +81,10 @@ class Scanner:
 
     def catch_up(self, conn: Connection) -> float | None:
         """Walk over the tables that were changed, before the next round does."""
-        tables = self._behind or list_tables_behind(conn, limit=_TABLES_A_STEP)
+        tables = self._behind or turns(list_tables_behind(conn, limit=_TABLES_A_STEP))
         if not tables:
             return _SWEEP_SECONDS
-        result = tick(conn, tables=tables[:_TABLES_A_STEP])
+        result = tick(conn, tables=tables[:_TABLES_A_STEP], turn_seconds=TURN_SECONDS)
         self._behind = [*tables[_TABLES_A_STEP:], *result.unfinished]
         return 0.0 if result.tables_scanned else None
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from math import inf
+from typing import NamedTuple
 from uuid import UUID
 
 import structlog
@@ -29,12 +31,25 @@ LOCK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a tick asks of every table. ``announced``: the caller publishes the references."""
+    """What a tick asks of every table. ``announced``: the caller publishes the references.
+
+    ``turn_seconds``: a table that takes longer waits for its next turn, so that no other waits for
+    it; never before a transaction has ended.
+    """
 
     now: datetime
     record_limit: int
     announced: bool
     lock_seconds: float = LOCK_SECONDS
+    turn_seconds: float = inf
+
+
+class Turn(NamedTuple):
+    """A table to be scanned, when it was the last time, and the triggers that had their turn."""
+
+    table_id: UUID
+    scanned_at: datetime
+    done: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +58,7 @@ class Scan:
 
     ``created`` counts its runs by kind. ``done`` are the triggers that need no further look in this
     tick, ``walks`` how far those on dates got. ``unfinished``: a walk stopped at a page with due
-    rows, or has not yet passed all rows.
+    rows, or has not yet passed all rows, or the turn was over.
     """
 
     has_schedules: bool = False
@@ -56,7 +71,7 @@ class Scan:
 
 
 def scan_table(
-    conn: Connection, table_id: UUID, order: Order, *, claim: Callable[[], CustomTable | None]
+    conn: Connection, turn: Turn, order: Order, *, claim: Callable[[], CustomTable | None]
 ) -> Scan | None:
     """Evaluate a table's triggers and return what came of it; None when it was not to be had.
 
@@ -64,9 +79,14 @@ def scan_table(
     counted; a table whose first transaction failed has its scan noted all the same.
     """
     scan: Scan | None = None
+    table_id = turn.table_id
+    ends_at = monotonic() + order.turn_seconds
     try:
-        scan = retried(lambda: _part(conn, table_id, order, Scan(), claim))
+        scan = retried(lambda: _part(conn, table_id, order, Scan(done=turn.done), claim))
         while scan is not None and not scan.complete:
+            if monotonic() >= ends_at:
+                scan = replace(scan, unfinished=True)
+                break
             further = retried(_next_part(conn, table_id, order, scan))
             if further is None:
                 break

@@ -3,10 +3,11 @@
 It inserts pending runs and waits for no action. Ticks may overlap; docs/scheduling.md tells why.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from math import inf
 from uuid import UUID
 
 import structlog
@@ -20,7 +21,7 @@ from shared.queries.due_tables import claim_table_to_scan, list_tables_to_scan
 from shared.queries.notifications import notify_work
 from shared.usecases.announce import recover
 from shared.usecases.glance import pass_by
-from shared.usecases.scan_table import LOCK_SECONDS, Order, Scan, scan_table
+from shared.usecases.scan_table import LOCK_SECONDS, Order, Scan, Turn, scan_table
 
 _log = structlog.get_logger()
 
@@ -28,8 +29,8 @@ TABLE_LIMIT = 200
 RECORD_LIMIT = 1000
 _OVERDUE_LIMIT = 1000
 
-ScannedAt = tuple[UUID, datetime]
-"""A table, and when it was scanned last."""
+TURN_SECONDS = 5.0
+"""So long a table of a round may keep the others waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class TickResult:
 
     ``references`` are the runs it made, to be published if they are born announced.
     ``unfinished`` are tables in which a walk stopped at a page with due rows, or has yet to pass
-    all rows: they want a further tick at once.
+    all rows, or which took too long: they want a further tick at once.
     """
 
     tables_scanned: int
@@ -47,7 +48,7 @@ class TickResult:
     trigger_runs_requeued: int
     staged_changes_requeued: int = 0
     references: tuple[Reference, ...]
-    unfinished: tuple[ScannedAt, ...]
+    unfinished: tuple[Turn, ...]
 
 
 def tick(
@@ -55,24 +56,30 @@ def tick(
     *,
     table_limit: int = TABLE_LIMIT,
     record_limit: int = RECORD_LIMIT,
-    tables: Sequence[ScannedAt] | None = None,
+    tables: Sequence[Turn] | None = None,
     announced: bool = False,
     lock_seconds: float = LOCK_SECONDS,
+    turn_seconds: float = inf,
     now: datetime | None = None,
 ) -> TickResult:
     """Scan tables, create the runs that are due at ``now`` (None: the server's), sweep.
 
     ``tables`` are those to scan, in this order; None: up to ``table_limit``, the ones scanned
     longest ago. A table that another tick has, or has scanned since, is passed by. ``announced``:
-    runs are born announced, and the caller publishes their references. What fails is logged and
+    runs are born announced, and the caller publishes their references. A table that takes longer
+    than ``turn_seconds`` is left unfinished. What fails is logged and
     counted, and stops nothing else. No transaction may be open.
     """
     now = server_now(conn) if now is None else now
     order = Order(
-        now=now, record_limit=record_limit, announced=announced, lock_seconds=lock_seconds
+        now=now,
+        record_limit=record_limit,
+        announced=announced,
+        lock_seconds=lock_seconds,
+        turn_seconds=turn_seconds,
     )
     if tables is None:
-        scans = _scan_some(conn, list_tables_to_scan(conn), order, limit=table_limit)
+        scans = _scan_some(conn, turns(list_tables_to_scan(conn)), order, limit=table_limit)
     else:
         scans = _scan_some(conn, tables, order, limit=len(tables))
     metrics.TABLES_SCANNED.inc(len(scans))
@@ -83,12 +90,24 @@ def tick(
         runs_created=len(references),
         trigger_runs_requeued=_swept(conn, recover) + _swept(conn, _wake_overdue),
         references=references,
-        unfinished=tuple((table_id, now) for table_id, scan in scans if scan.unfinished),
+        unfinished=tuple(
+            _next_turn(table_id, scan, now) for table_id, scan in scans if scan.unfinished
+        ),
     )
 
 
+def turns(tables: Iterable[tuple[UUID, datetime]]) -> list[Turn]:
+    """Return the turns of tables that are listed with the time of their last scan."""
+    return [Turn(table_id, scanned_at) for table_id, scanned_at in tables]
+
+
+def _next_turn(table_id: UUID, scan: Scan, now: datetime) -> Turn:
+    """Return the turn that goes on where the scan was ended, or begins anew behind a whole one."""
+    return Turn(table_id, now, frozenset() if scan.complete else scan.done)
+
+
 def _scan_some(
-    conn: Connection, tables: Sequence[ScannedAt], order: Order, *, limit: int
+    conn: Connection, tables: Sequence[Turn], order: Order, *, limit: int
 ) -> list[tuple[UUID, Scan]]:
     """Return the first tables that could be claimed, up to ``limit``, with what came of each.
 
@@ -103,15 +122,17 @@ def _scan_some(
 
 
 def _scan_all(
-    conn: Connection, tables: Sequence[ScannedAt], order: Order
+    conn: Connection, tables: Sequence[Turn], order: Order
 ) -> Iterator[tuple[UUID, Scan]]:
     """Yield the tables that could be claimed: those that want nothing are passed by together."""
-    passed_by = pass_by(conn, tables, order)
-    for table_id, scanned_at in tables:
-        claim = partial(claim_table_to_scan, conn, table_id, scanned_at=scanned_at, now=order.now)
-        scan = passed_by.get(table_id) or scan_table(conn, table_id, order, claim=claim)
+    passed_by = pass_by(conn, [(turn.table_id, turn.scanned_at) for turn in tables], order)
+    for turn in tables:
+        claim = partial(
+            claim_table_to_scan, conn, turn.table_id, scanned_at=turn.scanned_at, now=order.now
+        )
+        scan = passed_by.get(turn.table_id) or scan_table(conn, turn, order, claim=claim)
         if scan is not None:
-            yield table_id, scan
+            yield turn.table_id, scan
 
 
 def _swept(conn: Connection, sweep: Callable[[Connection], int]) -> int:
@@ -145,13 +166,14 @@ def round_of_ticks(
     that another tick has counts as done) and no walk of it waits for more. Whoever takes the ticks
     may stop before, and does when the next round is due.
     """
-    waiting: list[ScannedAt] = list_tables_to_scan(conn)
+    waiting = turns(list_tables_to_scan(conn))
     while True:
         result = tick(
             conn,
             tables=waiting[:table_limit],
             record_limit=record_limit,
             announced=announced,
+            turn_seconds=TURN_SECONDS,
         )
         waiting = [*waiting[table_limit:], *result.unfinished]
         yield result

@@ -10,6 +10,7 @@ from shared.db.clock import server_now
 from shared.db.connection import connect
 from shared.queries.due_tables import claim_table
 from shared.usecases.manage_tables import trash_table
+from shared.usecases.scan_table import Turn
 from shared.usecases.tick import tick
 from tests.builders import a_trigger
 from tests.builders_db import LONG_AGO, NOW, insert_table
@@ -150,8 +151,8 @@ def test_a_table_that_another_tick_has_scanned_since_is_passed_by(conn):
     before = _scanned_at(conn, table)
     created(conn)
 
-    assert tick(conn, tables=[(table.id, before)], now=NOW + MINUTE).tables_scanned == 0
-    assert tick(conn, tables=[(table.id, NOW)], now=NOW + MINUTE).tables_scanned == 1
+    assert tick(conn, tables=[Turn(table.id, before)], now=NOW + MINUTE).tables_scanned == 0
+    assert tick(conn, tables=[Turn(table.id, NOW)], now=NOW + MINUTE).tables_scanned == 1
 
 
 def test_a_table_that_another_tick_has_takes_nobodys_place(conn, other_conn):
@@ -183,7 +184,7 @@ def test_a_record_is_written_while_a_tick_has_the_table(conn, other_conn):
 
 
 def test_what_is_listed_and_gone_meanwhile_is_passed_by(conn):
-    assert tick(conn, tables=[(uuid4(), LONG_AGO)], now=NOW).tables_scanned == 0
+    assert tick(conn, tables=[Turn(uuid4(), LONG_AGO)], now=NOW).tables_scanned == 0
 
 
 def test_a_disabled_trigger_is_passed_by_and_left_alone(conn):

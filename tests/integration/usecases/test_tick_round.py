@@ -3,9 +3,10 @@
 from itertools import count
 
 from shared.queries.due_tables import claim_table
-from shared.usecases.tick import round_of_ticks, run_round
+from shared.usecases.scan_table import Turn
+from shared.usecases.tick import round_of_ticks, run_round, tick
 from tests.builders import a_trigger
-from tests.builders_db import insert_run, insert_table
+from tests.builders_db import LONG_AGO, insert_run, insert_table
 from tests.integration.usecases.world import (
     DATE,
     OVERDUE,
@@ -96,6 +97,21 @@ def test_a_round_ends_when_the_next_is_due(conn):
 
     assert not ended
     assert len(ticks) == 2
+
+
+def test_a_table_that_takes_long_goes_on_when_the_others_had_their_turn(conn):
+    minutely = {"type": "interval", "every_seconds": 60}
+    slow, quick = insert_table(conn), insert_table(conn)
+    save(conn, slow, *[a_trigger(schedule=minutely) for _ in range(3)])
+    save(conn, quick, a_trigger(schedule=minutely))
+    waiting = [Turn(table.id, LONG_AGO) for table in (slow, quick)]
+    conn.execute("UPDATE custom_table SET scanned_at = %s", [LONG_AGO])
+
+    while waiting:
+        result = tick(conn, tables=waiting[:1], lock_seconds=0, turn_seconds=0)
+        waiting = [*waiting[1:], *result.unfinished]
+
+    assert [run["table_id"] for run in runs(conn)] == [slow.id, quick.id, slow.id, slow.id]
 
 
 def test_a_round_without_tables_sweeps(conn):

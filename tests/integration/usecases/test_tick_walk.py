@@ -5,6 +5,7 @@ from math import ceil
 import pytest
 
 from shared.effects.record_writes import delete_record, restore_record
+from shared.usecases.scan_table import Turn
 from shared.usecases.tick import tick
 from tests.builders_db import LONG_AGO, NOW, insert_table
 from tests.integration.usecases.world import (
@@ -152,7 +153,7 @@ def test_the_first_page_with_a_due_row_is_the_last_of_the_tick(conn, table):
     result = tick(conn, record_limit=2, now=NOW)
 
     assert result.runs_created == 1
-    assert result.unfinished == ((table.id, NOW),)
+    assert result.unfinished == (Turn(table.id, NOW),)
     assert _cursor(conn) == records[3].id
     assert created(conn, record_limit=2) == 1
 
@@ -312,7 +313,7 @@ def test_an_edit_between_two_transactions_of_a_walk_lets_it_begin_anew_later(con
 
     result = tick(conn, record_limit=2, lock_seconds=0, now=NOW)
 
-    assert result.unfinished == ((table.id, NOW),)
+    assert result.unfinished == (Turn(table.id, NOW),)
     assert sorted(due_index(conn)) == [one.id for one in records[:2]]
 
 
