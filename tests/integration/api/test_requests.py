@@ -104,7 +104,6 @@ def test_a_body_that_ends_early_is_refused_not_taken_for_whole(moderator, conn):
 @pytest.mark.parametrize(
     "path",
     [
-        "/",
         "/nothing",
         "/v1",
         "/v1/tokens/",
