@@ -13,6 +13,9 @@ from shared.domain.strict_json import Json
 from shared.schedule.cells import parse_cell
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True)
+
+
 def comparable(cell: object, column_type: ColumnType) -> Hashable:
     """Return the cell as cells of its column compare, or None if it is missing or of no use."""
     match column_type:
@@ -35,7 +38,7 @@ def key_of(value: Json) -> Hashable:
         case str():
             return f'"{value}'
         case bool() | None | dict() | list():
-            return json.dumps(_with_whole_numbers(value), sort_keys=True)
+            return _ENCODER.encode(_with_whole_numbers(value))
         case _:
             return cast(Hashable, value)
 
