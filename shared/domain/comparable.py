@@ -12,7 +12,6 @@ from shared.domain.columns import ColumnType, is_number
 from shared.domain.strict_json import Json
 from shared.schedule.cells import parse_cell
 
-
 _ENCODER = json.JSONEncoder(sort_keys=True)
 
 
