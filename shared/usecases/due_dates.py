@@ -21,6 +21,9 @@ from shared.usecases.scheduled_triggers import Ready, enabled_triggers, schedule
 
 _log = structlog.get_logger()
 
+# Each may be in a table of its own, whose definition takes megabytes.
+_TRIGGERS_AT_ONCE = 50
+
 
 def fire_due_dates(
     conn: Connection, *, fairly: bool, limit: int, announced: bool, now: datetime
@@ -34,20 +37,38 @@ def fire_due_dates(
     """
     with conn.transaction():
         pointers = _take(conn, fairly=fairly, limit=limit, now=now)
-        ready = _ready_by_ref(conn, sorted({pointer.trigger_ref for pointer in pointers}))
-        fired: list[Fired] = []
-        for ref, group in groupby(sorted(pointers), key=lambda pointer: pointer.trigger_ref):
-            looked_at = list(group)
-            if ref in ready:
-                ids = [pointer.record_id for pointer in looked_at]
-                fired.append(fire_records(conn, ready[ref], ids, announced=announced, now=now))
-                looked_at = [one for one in looked_at if one.record_id not in fired[-1].ahead]
-            remove_due_values(conn, looked_at)
-        references = list(sum_fired(fired).references)
+        by_ref = groupby(sorted(pointers), key=lambda pointer: pointer.trigger_ref)
+        groups = [(ref, list(group)) for ref, group in by_ref]
+        fired = sum_fired(
+            _fire(conn, groups[start : start + _TRIGGERS_AT_ONCE], announced=announced, now=now)
+            for start in range(0, len(groups), _TRIGGERS_AT_ONCE)
+        )
+        references = list(fired.references)
         if references and not announced:
             notify_work(conn)
     metrics.RUNS_CREATED.labels("date_column_reached").inc(len(references))
     return len(pointers), references
+
+
+def _fire(
+    conn: Connection,
+    groups: Sequence[tuple[int, Sequence[DuePointer]]],
+    *,
+    announced: bool,
+    now: datetime,
+) -> Fired:
+    """Look at the entries of some triggers, by ref."""
+    ready = _ready_by_ref(conn, [ref for ref, _ in groups])
+    total = Fired()
+    for ref, looked_at in groups:
+        gone = looked_at
+        if ref in ready:
+            ids = [pointer.record_id for pointer in looked_at]
+            fired = fire_records(conn, ready[ref], ids, announced=announced, now=now)
+            gone = [one for one in looked_at if one.record_id not in fired.ahead]
+            total += fired
+        remove_due_values(conn, gone)
+    return total
 
 
 def _take(conn: Connection, *, fairly: bool, limit: int, now: datetime) -> list[DuePointer]:

@@ -7,7 +7,7 @@ import pytest
 from shared.db.connection import connect
 from shared.effects.record_writes import delete_record, update_record
 from shared.lifecycle import wait_until
-from shared.queries.custom_tables import get_table
+from shared.queries.custom_tables import get_table, list_tables_by_id
 from shared.usecases.due_dates import fire_due_dates
 from shared.usecases.due_pass import due_pass, next_due_at
 from shared.usecases.manage_tables import restore_table, trash_table
@@ -66,6 +66,20 @@ def test_what_is_due_gets_its_run_and_leaves_the_index(conn):
     assert ledger(conn) == [(due.id, OVERDUE)]
     assert list(due_index(conn)) == [ahead.id]
     assert created(conn) == 0
+
+
+def test_the_definitions_of_many_tables_are_read_a_few_at_a_time(conn, monkeypatch):
+    monkeypatch.setattr("shared.usecases.due_dates._TRIGGERS_AT_ONCE", 2)
+    read = []
+    monkeypatch.setattr(
+        "shared.usecases.due_dates.list_tables_by_id",
+        lambda conn, table_ids: read.append(len(table_ids)) or list_tables_by_id(conn, table_ids),
+    )
+    tables = [_dated(conn, OVERDUE, AHEAD)[0] for _ in range(5)]
+
+    assert _born(conn) == 5
+    assert read == [2, 2, 1]
+    assert {run["table_id"] for run in runs(conn)} == {table.id for table in tables}
 
 
 def test_it_finds_a_row_wherever_the_walk_is(conn):
