@@ -1,6 +1,7 @@
 """What the life cycles of work share: references to rows, announcements, when to try again."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 MAX_RETRIES = 3
@@ -14,8 +15,7 @@ _DELAY_FACTOR = 4.0
 _MAX_RETRY_AFTER_SECONDS = 24 * 3600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class Reference(NamedTuple):
     """Says "look at this row"; it is void once the row's token has changed."""
 
     id: int

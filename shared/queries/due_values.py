@@ -7,10 +7,11 @@ filled by the walk.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
-from psycopg.rows import class_row
+from psycopg.rows import args_row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +24,7 @@ class DueValue:
     fire_at: datetime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class DuePointer:
+class DuePointer(NamedTuple):
     """Names an entry."""
 
     trigger_ref: int
@@ -88,27 +88,39 @@ def remove_due_values(conn: Connection, pointers: Sequence[DuePointer]) -> None:
     conn.execute(_REMOVE_DUE_VALUES, parameters)
 
 
-_TAKE_DUE = """
-SELECT trigger_ref, record_id
-FROM due_value
-WHERE fire_at <= %(now)s
-ORDER BY fire_at, trigger_ref, record_id
-LIMIT %(limit)s
-FOR UPDATE SKIP LOCKED
+# By its place: what was locked is there until the end of the transaction. An entry that was moved
+# between snapshot and lock is at another place, and stays for the next pass.
+_TAKEN = """
+DELETE FROM due_value
+WHERE ctid = ANY(ARRAY(SELECT ctid FROM due))
+RETURNING trigger_ref, record_id
 """
+
+_OLDEST = """
+WITH due AS MATERIALIZED (
+    SELECT ctid
+    FROM due_value
+    WHERE fire_at <= %(now)s
+    ORDER BY fire_at, trigger_ref, record_id
+    LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
+)
+"""
+
+_TAKE_DUE = _OLDEST + _TAKEN
 
 
 def take_due(conn: Connection, *, now: datetime, limit: int) -> list[DuePointer]:
-    """Lock and return up to ``limit`` entries that are due, the oldest; no other pass has them.
+    """Delete and return up to ``limit`` entries that are due, the oldest; no other pass has them.
 
     As many as ``limit`` mean a backlog: the next pass takes them fairly, see ``take_due_fairly``.
     """
-    with conn.cursor(row_factory=class_row(DuePointer)) as cursor:
+    with conn.cursor(row_factory=args_row(DuePointer)) as cursor:
         return cursor.execute(_TAKE_DUE, {"now": now, "limit": limit}).fetchall()
 
 
 # As in ``announcements``: tenants in circular order, the oldest of each in turn.
-_TAKE_DUE_FAIRLY = """
+_FAIREST = """
 WITH circle AS (
     (SELECT 0 AS lap, id FROM tenant WHERE id > %(after)s ORDER BY id LIMIT 1000)
     UNION ALL
@@ -141,26 +153,29 @@ WITH circle AS (
     ) AS turns
     ORDER BY turns.turn, turns.fire_at, turns.trigger_ref, turns.record_id
     LIMIT %(limit)s
+), due AS MATERIALIZED (
+    SELECT due_value.ctid
+    FROM due_value
+    JOIN candidates USING (trigger_ref, record_id)
+    WHERE due_value.fire_at <= %(now)s
+    ORDER BY due_value.trigger_ref, due_value.record_id
+    FOR UPDATE OF due_value SKIP LOCKED
 )
-SELECT due_value.trigger_ref, due_value.record_id
-FROM due_value
-JOIN candidates USING (trigger_ref, record_id)
-WHERE due_value.fire_at <= %(now)s
-ORDER BY due_value.trigger_ref, due_value.record_id
-FOR UPDATE OF due_value SKIP LOCKED
 """
+
+_TAKE_DUE_FAIRLY = _FAIREST + _TAKEN
 
 
 def take_due_fairly(
     conn: Connection, *, now: datetime, limit: int, after: UUID
 ) -> list[DuePointer]:
-    """Lock and return up to ``limit`` due entries, the oldest of each tenant in turn.
+    """Delete and return up to ``limit`` due entries, the oldest of each tenant in turn.
 
     Up to 1000 tenants behind ``after`` in circular order are looked at: give a random one. A short
     batch does not mean that nothing more is due.
     """
     parameters = {"now": now, "limit": limit, "after": after}
-    with conn.cursor(row_factory=class_row(DuePointer)) as cursor:
+    with conn.cursor(row_factory=args_row(DuePointer)) as cursor:
         return cursor.execute(_TAKE_DUE_FAIRLY, parameters).fetchall()
 
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from psycopg import Connection, Rollback
-from psycopg.rows import class_row
+from psycopg.rows import args_row
 
 from shared.domain.triggers import TriggerState
 from shared.domain.work import Reference
@@ -73,10 +73,9 @@ def insert_event_runs(
     conn.execute(_INSERT_EVENT_RUNS, parameters)
 
 
-# The snapshot is the value that was judged: a record written meanwhile has a later version and is
-# judged anew. (Versions only grow; "=" would make the planner expect one row in two hundred and
-# join the two lists by a nested loop.) Sorted, since two ticks that enter the same identities in
-# different orders deadlock.
+# The snapshot is the value that was judged: a record written meanwhile has another version and is
+# judged anew. Each is found by its key (LIMIT keeps the planner from joining whole tables). Sorted,
+# since two ticks that enter the same identities in different orders deadlock.
 _INSERT_DATE_RUNS = """
 WITH judged AS (
     SELECT record_id, version, identity, fire_at
@@ -89,10 +88,12 @@ WITH judged AS (
 ), same AS MATERIALIZED (
     SELECT judged.record_id, judged.identity, judged.fire_at, record.data
     FROM judged
-    JOIN record
-        ON record.id = judged.record_id
-        AND record.version <= judged.version
-        AND record.deleted_at IS NULL
+    CROSS JOIN LATERAL (
+        SELECT data
+        FROM record
+        WHERE id = judged.record_id AND version = judged.version AND deleted_at IS NULL
+        LIMIT 1
+    ) AS record
 ), once AS (
     INSERT INTO occurrence (trigger_ref, record_id, identity, by_run, consumed_at)
     SELECT %(trigger_ref)s, record_id, identity, true, %(now)s
@@ -158,7 +159,7 @@ def insert_date_runs(
         "announce_at": now + _ANNOUNCED_FOR if announced else now,
         "now": now,
     }
-    with conn.cursor(row_factory=class_row(Reference)) as cursor:
+    with conn.cursor(row_factory=args_row(Reference)) as cursor:
         # Not prepared: a plan for arrays of any length is made for ten rows.
         return cursor.execute(_INSERT_DATE_RUNS, parameters, prepare=False).fetchall()
 
@@ -223,7 +224,7 @@ def insert_clock_run(
         "announce_at": now + _ANNOUNCED_FOR if announced else now,
         "now": now,
     }
-    with conn.transaction() as savepoint, conn.cursor(row_factory=class_row(Reference)) as cursor:
+    with conn.transaction() as savepoint, conn.cursor(row_factory=args_row(Reference)) as cursor:
         reference = cursor.execute(_INSERT_CLOCK_RUN, parameters).fetchone()
         if reference is None:
             return "fenced"

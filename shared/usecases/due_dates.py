@@ -12,7 +12,7 @@ from shared.domain.records import CustomTable
 from shared.domain.work import Reference
 from shared.observability import metrics
 from shared.queries.custom_tables import list_tables_by_id
-from shared.queries.due_values import DuePointer, remove_due_values, take_due, take_due_fairly
+from shared.queries.due_values import DuePointer, take_due, take_due_fairly
 from shared.queries.notifications import notify_work
 from shared.queries.trigger_states import list_states_by_ref
 from shared.usecases.fire_dates import Fired, fire_records, sum_fired
@@ -33,7 +33,7 @@ def fire_due_dates(
     Return how many were looked at, and the runs that came of it. An entry leaves with the look,
     whatever was found (fired before, refused by ``when``, trigger off, table trashed): a write to
     the record brings it back, an edit or a restore restarts the walk. A record that lies ahead by
-    now moves there instead.
+    now gets a new one.
     """
     with conn.transaction():
         pointers = _take(conn, fairly=fairly, limit=limit, now=now)
@@ -61,13 +61,9 @@ def _fire(
     ready = _ready_by_ref(conn, [ref for ref, _ in groups])
     total = Fired()
     for ref, looked_at in groups:
-        gone = looked_at
         if ref in ready:
             ids = [pointer.record_id for pointer in looked_at]
-            fired = fire_records(conn, ready[ref], ids, announced=announced, now=now)
-            gone = [one for one in looked_at if one.record_id not in fired.ahead]
-            total += fired
-        remove_due_values(conn, gone)
+            total += fire_records(conn, ready[ref], ids, announced=announced, now=now)
     return total
 
 

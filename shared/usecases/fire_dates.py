@@ -29,20 +29,15 @@ _ROWS_AT_ONCE = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fired:
-    """What came of records that were looked at: ``found_due`` also if a run was there before.
-
-    ``ahead`` are the records whose entry in the due index now says when to look again.
-    """
+    """What came of records that were looked at: ``found_due`` also if a run was there before."""
 
     references: tuple[Reference, ...] = ()
     found_due: bool = False
-    ahead: frozenset[int] = frozenset()
 
     def __add__(self, other: "Fired") -> "Fired":
         return Fired(
             references=self.references + other.references,
             found_due=self.found_due or other.found_due,
-            ahead=self.ahead | other.ahead,
         )
 
 
@@ -132,11 +127,7 @@ def _fire(
         for row in page.ahead
     ]
     put_due_values(conn, tenant_id=ready.table.tenant_id, entries=entries)
-    return Fired(
-        references=tuple(references),
-        found_due=bool(page.due),
-        ahead=frozenset(row.record_id for row in page.ahead),
-    )
+    return Fired(references=tuple(references), found_due=bool(page.due))
 
 
 def without_culprits(

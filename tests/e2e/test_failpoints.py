@@ -24,7 +24,7 @@ SCANNER_POINTS = [
     after("shared.usecases.due_dates:take_due"),
     before("shared.usecases.fire_dates:insert_date_runs"),
     after("shared.usecases.fire_dates:insert_date_runs"),
-    after("shared.usecases.due_dates:remove_due_values"),
+    after("shared.usecases.due_dates:fire_records"),
     after("shared.usecases.due_pass:fire_due_dates"),
     after("shared.usecases.fire_clocks:insert_clock_run"),
     after("shared.usecases.fire_clocks:consume_window"),
