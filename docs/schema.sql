@@ -91,6 +91,26 @@ CREATE TABLE due_value (
 CREATE INDEX due_value_fair ON public.due_value USING btree (tenant_id, fire_at, trigger_ref, record_id);
 CREATE INDEX due_value_oldest ON public.due_value USING btree (fire_at, trigger_ref, record_id);
 
+CREATE TABLE event (
+    id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    tenant_id uuid NOT NULL,
+    name text NOT NULL,
+    line_user_id bigint,
+    data jsonb DEFAULT '{}'::jsonb NOT NULL,
+    idempotency_key text,
+    request_hash bytea,
+    created_at instant NOT NULL,
+    CONSTRAINT event_check CHECK (((idempotency_key IS NULL) OR (request_hash IS NOT NULL))),
+    CONSTRAINT event_idempotency_key_check CHECK (((length(idempotency_key) >= 1) AND (length(idempotency_key) <= 255))),
+    CONSTRAINT event_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT event_request_hash_check CHECK ((length(request_hash) = 32)),
+    CONSTRAINT event_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
+    CONSTRAINT event_tenant_id_line_user_id_fkey FOREIGN KEY (tenant_id, line_user_id) REFERENCES line_user(tenant_id, id),
+    CONSTRAINT event_pkey PRIMARY KEY (id)
+);
+CREATE UNIQUE INDEX an_event_is_taken_once ON public.event USING btree (tenant_id, idempotency_key) WHERE (idempotency_key IS NOT NULL);
+CREATE INDEX event_by_age ON public.event USING btree (created_at, id);
+
 CREATE TABLE idempotent_answer (
     tenant_id uuid,
     key text NOT NULL,
@@ -105,6 +125,23 @@ CREATE TABLE idempotent_answer (
     CONSTRAINT a_key_is_answered_once UNIQUE NULLS NOT DISTINCT (key, tenant_id)
 );
 CREATE INDEX idempotent_answer_by_age ON public.idempotent_answer USING btree (created_at);
+
+CREATE TABLE line_user (
+    id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    tenant_id uuid NOT NULL,
+    external_id text NOT NULL,
+    display_name text,
+    attributes jsonb DEFAULT '{}'::jsonb NOT NULL,
+    created_at instant NOT NULL,
+    updated_at instant NOT NULL,
+    deleted_at instant,
+    CONSTRAINT line_user_display_name_check CHECK ((length(display_name) <= 200)),
+    CONSTRAINT line_user_external_id_check CHECK (((length(external_id) >= 1) AND (length(external_id) <= 200))),
+    CONSTRAINT line_user_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
+    CONSTRAINT line_user_pkey PRIMARY KEY (id),
+    CONSTRAINT line_user_tenant_id_id_key UNIQUE (tenant_id, id)
+);
+CREATE UNIQUE INDEX line_user_by_external_id ON public.line_user USING btree (tenant_id, external_id) WHERE (deleted_at IS NULL);
 
 CREATE TABLE occurrence (
     trigger_ref bigint NOT NULL,
@@ -132,6 +169,87 @@ CREATE TABLE record (
 CREATE UNIQUE INDEX a_record_is_made_once ON public.record USING btree (table_id, origin_key) WHERE (origin_key IS NOT NULL);
 CREATE INDEX record_walk ON public.record USING btree (table_id, created_at, id) WHERE (deleted_at IS NULL);
 
+CREATE TABLE scheduled_action (
+    id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    tenant_id uuid NOT NULL,
+    origin_key text NOT NULL,
+    mode text DEFAULT 'normal'::text NOT NULL,
+    execute_at instant NOT NULL,
+    expires_at instant,
+    branch text,
+    action_type text NOT NULL,
+    action_config jsonb NOT NULL,
+    source_config jsonb,
+    on_expire jsonb,
+    context jsonb DEFAULT '{}'::jsonb NOT NULL,
+    definition_hash bytea,
+    execution_id uuid,
+    workflow_id bigint,
+    workflow_version integer,
+    workflow_node_path text COLLATE "C",
+    line_user_id bigint,
+    table_id uuid,
+    record_id bigint,
+    tracking_link_id bigint,
+    run_id bigint,
+    event_id bigint,
+    rule_id bigint,
+    depth smallint DEFAULT 0 NOT NULL,
+    urgent boolean DEFAULT false NOT NULL,
+    status text DEFAULT 'pending'::text NOT NULL,
+    attempts smallint DEFAULT 0 NOT NULL,
+    retry_count smallint GENERATED ALWAYS AS (GREATEST((attempts - 1), 0)) STORED NOT NULL,
+    starts integer DEFAULT 0 NOT NULL,
+    worker_losses smallint DEFAULT 0 NOT NULL,
+    announcements integer DEFAULT 0 NOT NULL,
+    next_attempt_at instant,
+    announce_at instant,
+    lease_token uuid DEFAULT gen_random_uuid() NOT NULL,
+    worker_id integer,
+    leased_until instant,
+    open_action smallint,
+    action_results jsonb DEFAULT '[]'::jsonb NOT NULL,
+    error text,
+    created_at instant NOT NULL,
+    updated_at instant NOT NULL,
+    finished_at instant,
+    CONSTRAINT a_record_has_its_table CHECK (((record_id IS NULL) OR (table_id IS NOT NULL))),
+    CONSTRAINT a_step_has_its_place CHECK ((num_nulls(execution_id, workflow_id, workflow_version, workflow_node_path) = ANY (ARRAY[0, 4]))),
+    CONSTRAINT a_wait_has_an_end CHECK (((mode = 'waitForTracking'::text) = ((expires_at IS NOT NULL) AND (tracking_link_id IS NOT NULL)))),
+    CONSTRAINT an_end_has_a_reason CHECK (((status <> ALL (ARRAY['failed'::text, 'cancelled'::text])) OR (error IS NOT NULL))),
+    CONSTRAINT only_a_wait_branches CHECK (((branch IS NULL) OR (mode = 'waitForTracking'::text))),
+    CONSTRAINT pending_can_be_found CHECK (((status = 'pending'::text) = ((announce_at IS NOT NULL) AND (next_attempt_at IS NOT NULL)))),
+    CONSTRAINT processing_is_held CHECK (((status = 'processing'::text) = ((leased_until IS NOT NULL) AND (worker_id IS NOT NULL)))),
+    CONSTRAINT scheduled_action_branch_check CHECK ((branch = ANY (ARRAY['clicked'::text, 'expired'::text]))),
+    CONSTRAINT scheduled_action_error_check CHECK ((length(error) <= 1000)),
+    CONSTRAINT scheduled_action_mode_check CHECK ((mode = ANY (ARRAY['normal'::text, 'waitForTracking'::text]))),
+    CONSTRAINT scheduled_action_origin_key_check CHECK (((length(origin_key) >= 1) AND (length(origin_key) <= 255))),
+    CONSTRAINT scheduled_action_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'processing'::text, 'done'::text, 'failed'::text, 'cancelled'::text]))),
+    CONSTRAINT terminal_is_finished CHECK (((status = ANY (ARRAY['done'::text, 'failed'::text, 'cancelled'::text])) = (finished_at IS NOT NULL))),
+    CONSTRAINT scheduled_action_tenant_id_definition_hash_fkey FOREIGN KEY (tenant_id, definition_hash) REFERENCES definition(tenant_id, hash),
+    CONSTRAINT scheduled_action_tenant_id_execution_id_fkey FOREIGN KEY (tenant_id, execution_id) REFERENCES workflow_execution(tenant_id, id),
+    CONSTRAINT scheduled_action_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
+    CONSTRAINT scheduled_action_tenant_id_line_user_id_fkey FOREIGN KEY (tenant_id, line_user_id) REFERENCES line_user(tenant_id, id),
+    CONSTRAINT scheduled_action_tenant_id_table_id_fkey FOREIGN KEY (tenant_id, table_id) REFERENCES custom_table(tenant_id, id),
+    CONSTRAINT scheduled_action_tenant_id_tracking_link_id_fkey FOREIGN KEY (tenant_id, tracking_link_id) REFERENCES tracking_link(tenant_id, id),
+    CONSTRAINT scheduled_action_tenant_id_workflow_id_fkey FOREIGN KEY (tenant_id, workflow_id) REFERENCES workflow(tenant_id, id),
+    CONSTRAINT scheduled_action_pkey PRIMARY KEY (id),
+    CONSTRAINT an_action_is_recorded_once UNIQUE (tenant_id, origin_key)
+)
+WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_cost_delay=0);
+CREATE UNIQUE INDEX one_step_per_node ON public.scheduled_action USING btree (execution_id, workflow_node_path) WHERE (execution_id IS NOT NULL);
+CREATE INDEX scheduled_action_by_status ON public.scheduled_action USING btree (tenant_id, status, id DESC);
+CREATE INDEX scheduled_action_calendar ON public.scheduled_action USING btree (tenant_id, execute_at, id);
+CREATE INDEX scheduled_action_fair ON public.scheduled_action USING btree (tenant_id, urgent, announce_at, id) WHERE (status = 'pending'::text);
+CREATE INDEX scheduled_action_finished ON public.scheduled_action USING btree (finished_at, id) WHERE (finished_at IS NOT NULL);
+CREATE INDEX scheduled_action_held ON public.scheduled_action USING btree (worker_id) WHERE (status = 'processing'::text);
+CREATE INDEX scheduled_action_listed ON public.scheduled_action USING btree (tenant_id, id DESC);
+CREATE INDEX scheduled_action_of_contact ON public.scheduled_action USING btree (tenant_id, line_user_id, id DESC) WHERE (line_user_id IS NOT NULL);
+CREATE INDEX scheduled_action_of_record ON public.scheduled_action USING btree (table_id, record_id, id DESC) WHERE (record_id IS NOT NULL);
+CREATE INDEX scheduled_action_of_workflow ON public.scheduled_action USING btree (workflow_id, id DESC) WHERE (workflow_id IS NOT NULL);
+CREATE INDEX scheduled_action_oldest ON public.scheduled_action USING btree (urgent, announce_at, id) WHERE (status = 'pending'::text);
+CREATE INDEX scheduled_action_waiting ON public.scheduled_action USING btree (tracking_link_id) WHERE ((status = 'pending'::text) AND (mode = 'waitForTracking'::text) AND (branch IS NULL));
+
 CREATE TABLE signing_key (
     id uuid DEFAULT gen_random_uuid() NOT NULL,
     tenant_id uuid NOT NULL,
@@ -152,6 +270,56 @@ CREATE TABLE tenant (
     CONSTRAINT tenant_pkey PRIMARY KEY (id),
     CONSTRAINT tenant_name_key UNIQUE (name)
 );
+
+CREATE TABLE tracking_click (
+    link_id bigint NOT NULL,
+    first_clicked_at instant NOT NULL,
+    clicks integer DEFAULT 1 NOT NULL,
+    unlocked_at instant,
+    CONSTRAINT tracking_click_link_id_fkey FOREIGN KEY (link_id) REFERENCES tracking_link(id),
+    CONSTRAINT tracking_click_pkey PRIMARY KEY (link_id)
+);
+CREATE INDEX tracking_click_not_yet_unlocked ON public.tracking_click USING btree (link_id) WHERE (unlocked_at IS NULL);
+
+CREATE TABLE tracking_link (
+    id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    tenant_id uuid NOT NULL,
+    token text NOT NULL,
+    target_url text NOT NULL,
+    line_user_id bigint,
+    execution_id uuid,
+    workflow_node_path text COLLATE "C",
+    name text,
+    created_at instant NOT NULL,
+    CONSTRAINT tracking_link_check CHECK (((execution_id IS NULL) = (workflow_node_path IS NULL))),
+    CONSTRAINT tracking_link_token_check CHECK ((token ~ '^[A-Za-z0-9_-]{32}$'::text)),
+    CONSTRAINT tracking_link_tenant_id_execution_id_fkey FOREIGN KEY (tenant_id, execution_id) REFERENCES workflow_execution(tenant_id, id),
+    CONSTRAINT tracking_link_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
+    CONSTRAINT tracking_link_tenant_id_line_user_id_fkey FOREIGN KEY (tenant_id, line_user_id) REFERENCES line_user(tenant_id, id),
+    CONSTRAINT tracking_link_pkey PRIMARY KEY (id),
+    CONSTRAINT tracking_link_tenant_id_id_key UNIQUE (tenant_id, id),
+    CONSTRAINT tracking_link_token_key UNIQUE (token)
+);
+CREATE UNIQUE INDEX one_link_per_wait ON public.tracking_link USING btree (execution_id, workflow_node_path) WHERE (execution_id IS NOT NULL);
+
+CREATE TABLE trigger_rule (
+    id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    tenant_id uuid NOT NULL,
+    name text NOT NULL,
+    event text NOT NULL,
+    conditions jsonb DEFAULT '[]'::jsonb NOT NULL,
+    actions jsonb NOT NULL,
+    enabled boolean DEFAULT true NOT NULL,
+    revision bigint DEFAULT 1 NOT NULL,
+    created_at instant NOT NULL,
+    updated_at instant NOT NULL,
+    CONSTRAINT trigger_rule_event_check CHECK (((length(event) >= 1) AND (length(event) <= 200))),
+    CONSTRAINT trigger_rule_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT trigger_rule_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
+    CONSTRAINT trigger_rule_pkey PRIMARY KEY (id),
+    CONSTRAINT trigger_rule_tenant_id_name_key UNIQUE (tenant_id, name)
+);
+CREATE INDEX trigger_rule_of_event ON public.trigger_rule USING btree (tenant_id, event) WHERE enabled;
 
 CREATE TABLE trigger_run (
     id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
@@ -242,4 +410,50 @@ CREATE TABLE worker (
     started_at instant NOT NULL,
     stopped_at instant,
     CONSTRAINT worker_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE workflow (
+    id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    tenant_id uuid NOT NULL,
+    name text NOT NULL,
+    version integer DEFAULT 1 NOT NULL,
+    created_at instant NOT NULL,
+    updated_at instant NOT NULL,
+    deleted_at instant,
+    CONSTRAINT workflow_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT workflow_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
+    CONSTRAINT workflow_pkey PRIMARY KEY (id),
+    CONSTRAINT workflow_tenant_id_id_key UNIQUE (tenant_id, id)
+);
+CREATE UNIQUE INDEX workflow_by_name ON public.workflow USING btree (tenant_id, name) WHERE (deleted_at IS NULL);
+
+CREATE TABLE workflow_execution (
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    tenant_id uuid NOT NULL,
+    workflow_id bigint NOT NULL,
+    workflow_version integer NOT NULL,
+    line_user_id bigint,
+    context jsonb DEFAULT '{}'::jsonb NOT NULL,
+    origin_key text NOT NULL,
+    depth smallint DEFAULT 0 NOT NULL,
+    started_at instant NOT NULL,
+    CONSTRAINT workflow_execution_origin_key_check CHECK (((length(origin_key) >= 1) AND (length(origin_key) <= 255))),
+    CONSTRAINT workflow_execution_tenant_id_line_user_id_fkey FOREIGN KEY (tenant_id, line_user_id) REFERENCES line_user(tenant_id, id),
+    CONSTRAINT workflow_execution_tenant_id_workflow_id_fkey FOREIGN KEY (tenant_id, workflow_id) REFERENCES workflow(tenant_id, id),
+    CONSTRAINT workflow_execution_workflow_id_workflow_version_fkey FOREIGN KEY (workflow_id, workflow_version) REFERENCES workflow_version(workflow_id, version),
+    CONSTRAINT workflow_execution_pkey PRIMARY KEY (id),
+    CONSTRAINT an_execution_is_started_once UNIQUE (tenant_id, origin_key),
+    CONSTRAINT workflow_execution_tenant_id_id_key UNIQUE (tenant_id, id)
+);
+CREATE INDEX workflow_execution_listed ON public.workflow_execution USING btree (workflow_id, started_at DESC, id DESC);
+
+CREATE TABLE workflow_version (
+    workflow_id bigint NOT NULL,
+    version integer NOT NULL,
+    tenant_id uuid NOT NULL,
+    nodes jsonb NOT NULL,
+    created_at instant NOT NULL,
+    CONSTRAINT workflow_version_version_check CHECK ((version > 0)),
+    CONSTRAINT workflow_version_tenant_id_workflow_id_fkey FOREIGN KEY (tenant_id, workflow_id) REFERENCES workflow(tenant_id, id),
+    CONSTRAINT workflow_version_pkey PRIMARY KEY (workflow_id, version)
 );

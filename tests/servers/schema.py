@@ -33,7 +33,10 @@ _COLUMNS = """
 SELECT concat_ws(' ', attname, format_type(atttypid, atttypmod),
     CASE WHEN attcollation <> typcollation THEN 'COLLATE ' || quote_ident(collname) END,
     CASE WHEN attidentity = 'a' THEN 'GENERATED ALWAYS AS IDENTITY' END,
-    'DEFAULT ' || pg_get_expr(adbin, adrelid),
+    CASE attgenerated
+        WHEN 's' THEN format('GENERATED ALWAYS AS (%%s) STORED', pg_get_expr(adbin, adrelid))
+        ELSE 'DEFAULT ' || pg_get_expr(adbin, adrelid)
+    END,
     CASE WHEN attnotnull THEN 'NOT NULL' END)
 FROM pg_attribute
 JOIN pg_type ON pg_type.oid = atttypid
