@@ -99,6 +99,8 @@ CREATE TABLE event (
     data jsonb DEFAULT '{}'::jsonb NOT NULL,
     idempotency_key text,
     request_hash bytea,
+    rule_ids bigint[] DEFAULT '{}'::bigint[] NOT NULL,
+    action_ids bigint[] DEFAULT '{}'::bigint[] NOT NULL,
     created_at instant NOT NULL,
     CONSTRAINT event_check CHECK (((idempotency_key IS NULL) OR (request_hash IS NOT NULL))),
     CONSTRAINT event_idempotency_key_check CHECK (((length(idempotency_key) >= 1) AND (length(idempotency_key) <= 255))),
@@ -446,6 +448,7 @@ CREATE TABLE workflow_execution (
     CONSTRAINT workflow_execution_tenant_id_id_key UNIQUE (tenant_id, id)
 );
 CREATE INDEX workflow_execution_listed ON public.workflow_execution USING btree (workflow_id, started_at DESC, id DESC);
+CREATE INDEX workflow_execution_of_contact ON public.workflow_execution USING btree (workflow_id, line_user_id, started_at DESC, id DESC) WHERE (line_user_id IS NOT NULL);
 
 CREATE TABLE workflow_version (
     workflow_id bigint NOT NULL,

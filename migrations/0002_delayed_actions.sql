@@ -22,6 +22,8 @@ CREATE TABLE event (
     data            jsonb NOT NULL DEFAULT '{}',
     idempotency_key text CHECK (length(idempotency_key) BETWEEN 1 AND 255),
     request_hash    bytea CHECK (length(request_hash) = 32),
+    rule_ids        bigint[] NOT NULL DEFAULT '{}',  -- what came of it, told again under its key
+    action_ids      bigint[] NOT NULL DEFAULT '{}',
     created_at      instant NOT NULL,
     FOREIGN KEY (tenant_id, line_user_id) REFERENCES line_user (tenant_id, id),
     CHECK (idempotency_key IS NULL OR request_hash IS NOT NULL)
@@ -85,6 +87,8 @@ CREATE TABLE workflow_execution (
     FOREIGN KEY (tenant_id, line_user_id) REFERENCES line_user (tenant_id, id)
 );
 CREATE INDEX workflow_execution_listed ON workflow_execution (workflow_id, started_at DESC, id DESC);
+CREATE INDEX workflow_execution_of_contact ON workflow_execution (workflow_id, line_user_id, started_at DESC, id DESC)
+    WHERE line_user_id IS NOT NULL;
 
 CREATE TABLE tracking_link (
     id                 bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
