@@ -17,6 +17,7 @@ Service = Literal["api", "scanner", "worker", "cli"]
 Network = IPv4Network | IPv6Network
 
 WORKER_ROLES = ("trigger-worker", "action-worker")
+_DAY = 86_400
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -43,11 +44,14 @@ class Settings:
     database_url: Secret
     db_pool_size: int
     amqp_url: Secret | None  # None: PostgreSQL is the transport
+    redis_url: Secret | None  # None: clicks are remembered in PostgreSQL alone
+    click_ttl_seconds: int
     admin_token: Secret | None  # None only outside the API
     gateway_url: str | None  # None: notify stores the message and calls nobody
 
     api_host: str
     api_port: int
+    public_url: str  # where people reach the API; no slash at its end
     health_host: str
     health_port: int
     log_format: Literal["json", "console"]
@@ -103,15 +107,19 @@ class _Environment(FileAwareEnv):
 def _read(env: FileAwareEnv, service: Service) -> dict[str, Any]:
     database_url = env.str("DATABASE_URL", validate=_begins_with("postgresql", "postgres"))
     amqp_url = env.str("AMQP_URL", None, validate=_begins_with("amqp", "amqps"))
+    redis_url = env.str("REDIS_URL", None, validate=_is_redis)
     admin_token = env.str("ADMIN_TOKEN") if service == "api" else env.str("ADMIN_TOKEN", None)
     return {
         "database_url": _secret(database_url),
         "db_pool_size": env.int("DB_POOL_SIZE", 4, validate=_between(1, 100)),
         "amqp_url": _secret(amqp_url),
+        "redis_url": _secret(redis_url),
+        "click_ttl_seconds": env.int(
+            "CLICK_TTL_SECONDS", 7 * _DAY, validate=_between(1, 366 * _DAY)
+        ),
         "admin_token": _secret(admin_token),
         "gateway_url": env.str("GATEWAY_URL", None, validate=_is_callable),
-        "api_host": env.str("API_HOST", "127.0.0.1"),
-        "api_port": env.int("API_PORT", 8000, validate=_between(1, 65535)),
+        **_read_addresses(env),
         "health_host": env.str("HEALTH_HOST", "127.0.0.1"),
         "health_port": env.int("HEALTH_PORT", 8080, validate=_between(1, 65535)),
         "log_format": env.str("LOG_FORMAT", "json", validate=validate.OneOf(["json", "console"])),
@@ -123,6 +131,13 @@ def _read(env: FileAwareEnv, service: Service) -> dict[str, Any]:
         **_read_worker(env),
         **_read_limits(env),
     }
+
+
+def _read_addresses(env: FileAwareEnv) -> dict[str, Any]:
+    host = env.str("API_HOST", "127.0.0.1")
+    port = env.int("API_PORT", 8000, validate=_between(1, 65535))
+    public_url = env.str("PUBLIC_URL", f"http://{host}:{port}", validate=_is_public)
+    return {"api_host": host, "api_port": port, "public_url": (public_url or "").rstrip("/")}
 
 
 def _read_worker(env: FileAwareEnv) -> dict[str, Any]:
@@ -175,6 +190,24 @@ def _is_callable(text: str) -> None:
     _begins_with("http", "https")(text)
     if "@" in urlsplit(text).netloc:
         raise ValidationError("Must not name a user or password.")
+
+
+def _is_public(text: str) -> None:
+    """People click what is made of it: nothing may follow the path."""
+    _is_callable(text)
+    parts = urlsplit(text)
+    if parts.query or parts.fragment or not text.isascii() or not text.isprintable():
+        raise ValidationError("Must be a URL without a query, such as https://example.com.")
+
+
+def _is_redis(text: str) -> None:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        parts = urlsplit("")
+    place = {"redis": parts.netloc, "rediss": parts.netloc, "unix": parts.path}
+    if not place.get(parts.scheme):
+        raise ValidationError("Must be a URL that begins with redis://, rediss:// or unix://.")
 
 
 def _are_roles(roles: list[str]) -> None:

@@ -48,6 +48,16 @@ UNFINISHED_RUNS = Gauge("duebook_unfinished_runs", "Runs by status.", ["status"]
 STUCK_RUNS = Gauge("duebook_stuck_runs", "Runs failed, or running without a sign of life.")
 QUEUE_DEPTH = Gauge("duebook_queue_depth", "Messages in a broker's queue.", ["queue"])
 
+REDIS_UNANSWERED = Counter(
+    "duebook_redis_unanswered", "Questions to Redis without an answer: PostgreSQL gave it."
+)
+REDIS_AWAY = Gauge("duebook_redis_away", "1 while Redis does not answer this process, else 0.")
+CLICKS = Counter("duebook_clicks", "Clicks taken in, by where they were seen.", ["seen_by"])
+CLICKS_UNKNOWN = Counter(
+    "duebook_clicks_unknown", "Clicks told by another tracker on links that do not exist."
+)
+WAITS_UNLOCKED = Counter("duebook_waits_unlocked", "Waits that a click ended.")
+
 REQUEST_SECONDS = Histogram(
     "duebook_request_seconds",
     "Requests answered by the API.",

@@ -7,7 +7,10 @@ import pytest
 from shared.errors import InvalidInput
 from shared.settings import Secret, read_settings
 
-_KEYS = ("DATABASE_URL", "AMQP_URL", "ADMIN_TOKEN", "GATEWAY_URL", "LEASE_SECONDS", "RENEW_SECONDS")
+_KEYS = (
+    *("DATABASE_URL", "AMQP_URL", "ADMIN_TOKEN", "GATEWAY_URL", "LEASE_SECONDS", "RENEW_SECONDS"),
+    *("REDIS_URL", "CLICK_TTL_SECONDS", "PUBLIC_URL", "API_HOST", "API_PORT"),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -140,6 +143,47 @@ def test_a_gateway_that_no_call_could_reach_is_refused(monkeypatch, url):
     monkeypatch.setenv("GATEWAY_URL", url)
 
     assert _pointers() == {"/GATEWAY_URL"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["redis://:pw@redis:6379/0", "rediss://redis", "unix:///run/redis.sock", "unix://u:pw@/r.sock"],
+)
+def test_redis_is_named_by_a_url(monkeypatch, url):
+    monkeypatch.setenv("REDIS_URL", url)
+
+    assert read_settings("worker").redis_url == Secret(url)
+
+
+@pytest.mark.parametrize("url", ["redis", "redis://", "unix://", "http://redis", "redis://[", "x"])
+def test_what_names_no_redis_is_refused(monkeypatch, url):
+    monkeypatch.setenv("REDIS_URL", url)
+
+    assert _pointers() == {"/REDIS_URL"}
+
+
+def test_people_reach_the_api_where_it_listens_unless_told_otherwise(monkeypatch):
+    monkeypatch.setenv("API_PORT", "8123")
+    assert read_settings("worker").public_url == "http://127.0.0.1:8123"
+
+    monkeypatch.setenv("PUBLIC_URL", "https://go.example.com/x/")
+    assert read_settings("worker").public_url == "https://go.example.com/x"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "example.com",
+        "https://u:p@example.com",
+        "https://example.com/?q",
+        "https://ex/#f",
+        "ftp://x",
+    ],
+)
+def test_an_address_that_nobody_could_click_is_refused(monkeypatch, url):
+    monkeypatch.setenv("PUBLIC_URL", url)
+
+    assert _pointers() == {"/PUBLIC_URL"}
 
 
 def test_the_page_of_settings_names_every_key_and_no_other():

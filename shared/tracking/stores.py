@@ -1,0 +1,16 @@
+"""Which click store a process uses: Redis before PostgreSQL if there is one, else PostgreSQL."""
+
+from shared.settings import Settings
+from shared.tracking.click_store import ClickStore, PostgresClicks
+from shared.tracking.redis_clicks import RedisClicks, open_redis
+
+
+def open_clicks(settings: Settings) -> ClickStore:
+    """Return the click store; nothing is connected yet."""
+    if settings.redis_url is None:
+        return PostgresClicks()
+    return RedisClicks(
+        open_redis(settings.redis_url.reveal()),
+        PostgresClicks(),
+        ttl_seconds=settings.click_ttl_seconds,
+    )
