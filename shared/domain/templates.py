@@ -1,61 +1,62 @@
 """Tokens in the settings of actions: find them, rename the columns in them, render them.
 
 The tokens are ``$row.<column>``, ``${row.<column>}``, ``$row``, ``$run.id``,
-``$run.scheduled_for``, ``$trigger.name`` and ``$now``. Every other ``$`` is plain text, and there
-is no escape: ``$rows``, ``$run.name``, ``${now}`` and ``$$`` stand for themselves. Keys of objects
-are no templates.
+``$run.scheduled_for``, ``$trigger.name`` and ``$now``; where an event led to the action, in rules
+and workflows, also ``$event.<key>``, ``$event``, ``$line_user.<attribute>``, ``$link.<name>`` and
+their forms in braces. Every other ``$`` is plain text, and there is no escape: ``$rows``,
+``$run.name``, ``${now}`` and ``$$`` stand for themselves. Keys of objects are no templates.
 """
 
 import json
-import re
-import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from itertools import islice
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple
 
 from shared.domain.columns import Column
 from shared.domain.faults import MAX_TOLD, child, cut
 from shared.domain.instants import instant_text
 from shared.domain.strict_json import Json
+from shared.domain.tokens import Token, is_word_character, tokens_of
 from shared.errors import Fault, InvalidInput
 
 MAX_RENDERED = 262_144
 """Characters that one call of ``render`` may put together."""
 
-TokenName = Literal["row", "row.column", "run.id", "run.scheduled_for", "trigger.name", "now"]
-
-_OPENING = re.compile(r"\$(\{row\.|row|run\.id|run\.scheduled_for|trigger\.name|now)")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Token:
-    """A token at ``text[start:end]``; ``column`` is what a ``row.column`` token names."""
-
-    name: TokenName
-    start: int
-    end: int
-    column: str = ""
-    braced: bool = False
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateContext:
-    """What tokens stand for; ``row`` has cells by column name, None on a run without a record."""
+    """What tokens stand for; ``row`` has cells by column name, None on a run without a record.
+
+    ``event`` is what the event told, None where no event led to the action: then neither it nor
+    contact nor link has tokens. ``line_user`` has own fields and attributes of the contact,
+    ``links`` the addresses of a workflow's links by name.
+    """
 
     row: Mapping[str, Json] | None
     run_id: int
     scheduled_for: datetime
     trigger_name: str
     now: datetime
+    event: Mapping[str, Json] | None = None
+    line_user: Mapping[str, Json] | None = None
+    links: Mapping[str, str] | None = None
+
+    @property
+    def on_events(self) -> bool:
+        """Whether the tokens of events, contacts and links count."""
+        return self.event is not None
 
 
-def tokens_in(value: Json) -> Iterator[Token]:
-    """Give the tokens of all texts in a JSON value, in document order."""
+def tokens_in(value: Json, *, on_events: bool = False) -> Iterator[Token]:
+    """Give the tokens of all texts in a JSON value, in document order.
+
+    ``on_events``: those of events, contacts and links too.
+    """
     for _, text in _texts(value, None):
-        yield from _tokens_of(text)
+        yield from tokens_of(text, on_events=on_events)
 
 
 def has_row_token(value: Json) -> bool:
@@ -63,10 +64,10 @@ def has_row_token(value: Json) -> bool:
     return any(map(_needs_row, tokens_in(value)))
 
 
-def row_token_pointers(value: Json, pointer: str = "") -> Iterator[str]:
+def row_token_pointers(value: Json, pointer: str = "", *, on_events: bool = False) -> Iterator[str]:
     """Give the pointer of each text in a JSON value that has a token that needs a record."""
     for place, text in _texts(value, None):
-        if any(map(_needs_row, _tokens_of(text))):
+        if any(map(_needs_row, tokens_of(text, on_events=on_events))):
             yield pointer + _pointer_of(place)
 
 
@@ -83,7 +84,7 @@ def template_faults(value: Json, columns: Iterable[Column], pointer: str = "") -
     unknown = (
         (place, token)
         for place, text in _texts(value, None)
-        for token in _tokens_of(text)
+        for token in tokens_of(text)
         if token.name == "row.column" and token.column not in names
     )
     return [
@@ -94,6 +95,37 @@ def template_faults(value: Json, columns: Iterable[Column], pointer: str = "") -
         )
         for place, token in islice(unknown, MAX_TOLD)
     ]
+
+
+def link_faults(value: Json, links: Container[str], pointer: str = "") -> list[Fault]:
+    """Return a fault ``template_link_unknown`` for each token that names none of the links.
+
+    The first ``MAX_TOLD`` of them.
+    """
+    unknown = (
+        (place, token)
+        for place, text in _texts(value, None)
+        for token in tokens_of(text, on_events=True)
+        if token.name == "link.name" and token.member not in links
+    )
+    return [
+        Fault(
+            code="template_link_unknown",
+            pointer=pointer + _pointer_of(place),
+            message=_unknown_link(token),
+        )
+        for place, token in islice(unknown, MAX_TOLD)
+    ]
+
+
+def _unknown_link(token: Token) -> str:
+    name = cut(token.member)
+    if token.braced:
+        return f"unknown link '{name}' in '${{link.{name}}}'"
+    return (
+        f"unknown link '{name}' in '$link.{name}'. "
+        "write ${link.<name>} where the name of the link ends before the next word character"
+    )
 
 
 def _unknown(token: Token) -> str:
@@ -114,10 +146,10 @@ def rename_row_tokens(value: Json, renames: Mapping[str, str]) -> Json:
 def _renamed(text: str, renames: Mapping[str, str]) -> str:
     parts: list[str] = []
     end = 0
-    for token in _tokens_of(text):
+    for token in tokens_of(text):
         if token.column in renames and token.name == "row.column":
             new = renames[token.column]
-            plain = not token.braced and all(map(_is_word_character, new))
+            plain = not token.braced and all(map(is_word_character, new))
             parts += [text[end : token.start], f"$row.{new}" if plain else f"${{row.{new}}}"]
             end = token.end
     return "".join([*parts, text[end:]])
@@ -141,7 +173,7 @@ class _Renderer:
         self._room = MAX_RENDERED
 
     def render(self, text: str) -> Json:
-        tokens = list(_tokens_of(text))
+        tokens = list(tokens_of(text, on_events=self._context.on_events))
         if len(tokens) == 1 and tokens[0].end - tokens[0].start == len(text):
             value = _value_of(tokens[0], self._context)
             self._take(len(text_of(value)))
@@ -166,7 +198,7 @@ def _value_of(token: Token, context: TemplateContext) -> Json:
         case "row":
             return "" if context.row is None else dict(context.row)
         case "row.column":
-            return "" if context.row is None else context.row.get(token.column)
+            return "" if context.row is None else context.row.get(token.member)
         case "run.id":
             return context.run_id
         case "run.scheduled_for":
@@ -175,6 +207,21 @@ def _value_of(token: Token, context: TemplateContext) -> Json:
             return context.trigger_name
         case "now":
             return instant_text(context.now)
+        case _:
+            return _value_on_events(token, context)
+
+
+def _value_on_events(token: Token, context: TemplateContext) -> Json:
+    """Return what an event's token stands for: null, where its key or attribute is not there."""
+    match token.name:
+        case "event":
+            return dict(context.event or {})
+        case "event.key":
+            return (context.event or {}).get(token.member)
+        case "line_user.attribute":
+            return (context.line_user or {}).get(token.member)
+        case _:
+            return (context.links or {}).get(token.member)
 
 
 def text_of(value: Json) -> str:
@@ -192,48 +239,6 @@ def text_of(value: Json) -> str:
             return format(Decimal(repr(value)), "f")
         case _:
             return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _tokens_of(text: str) -> Iterator[Token]:
-    last_brace = text.rfind("}")
-    position = 0
-    while found := _OPENING.search(text, position):
-        token = _token_at(text, found, last_brace)
-        position = found.end() if token is None else token.end
-        if token is not None:
-            yield token
-
-
-def _token_at(text: str, found: re.Match[str], last_brace: int) -> Token | None:
-    start, end, name = found.start(), found.end(), found[1]
-    if name == "{row.":
-        if last_brace < end:  # known beforehand: looking from every opening would be quadratic
-            return None
-        close = text.index("}", end)
-        column = text[end:close]
-        return Token(name="row.column", start=start, end=close + 1, column=column, braced=True)
-    if end < len(text) and _is_word_character(text[end]):
-        return None
-    if name == "row" and text.startswith(".", end) and (column := _word_at(text, end + 1)):
-        end += 1 + len(column)
-        return Token(name="row.column", start=start, end=end, column=column)
-    return Token(name=cast(TokenName, name), start=start, end=end)
-
-
-def _word_at(text: str, start: int) -> str:
-    end = start
-    while end < len(text) and _is_word_character(text[end]):
-        end += 1
-    return text[start:end]
-
-
-def _is_word_character(character: str) -> bool:
-    # More than \w of `re`: many scripts write vowels and tones as combining marks, or join words.
-    return (
-        character.isalnum()
-        or character in "_\u200c\u200d"
-        or unicodedata.category(character) in ("Mn", "Mc", "Me")
-    )
 
 
 class _Place(NamedTuple):
