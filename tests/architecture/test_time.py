@@ -10,6 +10,7 @@ _READ_THE_CLOCK = {
     "shared/db/clock.py",
     "shared/queries/announcements.py",
     "shared/queries/claims.py",
+    "shared/queries/scheduled_actions.py",
     "shared/queries/tracking.py",
     "shared/queries/trigger_runs.py",
     "shared/queries/work.py",
