@@ -5,6 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from shared.domain.columns import Column
+from shared.domain.line_users import LineUser
 from shared.domain.records import CustomTable, Record
 from shared.domain.runs import ClaimedRun
 from shared.domain.triggers import TriggerState, read_trigger
@@ -46,6 +47,21 @@ def a_table(**parts):
         "trashed_at": None,
     }
     return CustomTable(**table | parts)
+
+
+def a_line_user(**parts):
+    """Return a contact without attributes."""
+    line_user = {
+        "id": 1,
+        "tenant_id": TENANT_ID,
+        "external_id": "U1",
+        "display_name": "Ann",
+        "attributes": {},
+        "created_at": LONG_AGO,
+        "updated_at": LONG_AGO,
+        "deleted_at": None,
+    }
+    return LineUser(**line_user | parts)
 
 
 def a_record(**parts):

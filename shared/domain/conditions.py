@@ -85,15 +85,24 @@ def read_when(
     predicates: list[Predicate] = []
     faults: list[Fault] = []
     for index, entry in enumerate(raw):
-        found = _predicate_faults(entry, by_name, on=on, pointer=child(pointer, index))
-        if not found:
-            column = by_name[entry["column"]]
-            operand = _operand(entry, column)
-            predicates.append(Predicate(column=column, op=entry["op"], operand=operand))
+        predicate, found = read_predicate(entry, by_name, on=on, pointer=child(pointer, index))
+        if predicate is not None:
+            predicates.append(predicate)
         faults += found
         if len(faults) >= MAX_TOLD:
             break
     return tuple(predicates), faults
+
+
+def read_predicate(
+    entry: object, by_name: Mapping[str, Column], *, on: str | None, pointer: str
+) -> tuple[Predicate | None, list[Fault]]:
+    """Return one predicate on the columns ``by_name``, or None and what is wrong with it."""
+    faults = _predicate_faults(entry, by_name, on=on, pointer=pointer)
+    if faults or not isinstance(entry, dict):
+        return None, faults
+    column = by_name[entry["column"]]
+    return Predicate(column=column, op=entry["op"], operand=_operand(entry, column)), []
 
 
 def _predicate_faults(
