@@ -15,6 +15,7 @@ from shared.db.provision import ensure_database
 from tests.servers.faulty_proxy import faulty_proxy
 from tests.servers.postgres import ROLE, running_postgres
 from tests.servers.rabbitmq import given_broker, running_node
+from tests.servers.redis import given_redis, running_redis
 
 # A busy machine is no reason to fail.
 hypothesis.settings.register_profile("house", deadline=None, print_blob=True)
@@ -126,6 +127,26 @@ def restartable_rabbit(rabbit_node):
     yield rabbit_node, rabbit_node.broker.create_vhost(name)
     rabbit_node.start()
     rabbit_node.broker.delete_vhost(name)
+
+
+@pytest.fixture(scope="session")
+def redis_node():
+    """A Redis of our own for the session; tests may ``stop`` and ``start`` it."""
+    with running_redis() as node:
+        yield node
+
+
+@pytest.fixture
+def redis_url(request):
+    """The URL of a Redis: the one that REDIS_URL names, else our own. Keys are never cleaned."""
+    return given_redis() or request.getfixturevalue("redis_node").url
+
+
+@pytest.fixture
+def restartable_redis(redis_node):
+    """A Redis of our own that a test may ``stop``; it comes back empty."""
+    yield redis_node
+    redis_node.start()
 
 
 @pytest.fixture
