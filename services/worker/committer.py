@@ -60,7 +60,7 @@ class _Entry:
             tell_outcome(self.step)
         elif not self.tried and _ends_the_hold(self.step):
             metrics.LEASES_LOST.inc()
-            _log.warning("run_fenced_out", **ids_of(self.step.run))
+            _log.warning("run_fenced_out", **ids_of(self.step.work))
         self.written.set_result(is_held)
 
 
@@ -158,7 +158,7 @@ class Committer:
         if len(group) > 1:
             return [left for entry in group for left in self._write([entry])]
         if is_fault:
-            _log.error("step_refused", **ids_of(group[0].step.run), exc_info=error)
+            _log.error("step_refused", **ids_of(group[0].step.work), exc_info=error)
             _refuse(group)
             return []
         _log.warning("commit_failed", reason=str(error), steps=1)
@@ -175,7 +175,7 @@ class Committer:
                 entry.tried = entry.tried or self._conn.closed
             raise
         for entry in group:
-            entry.answer(is_held=entry.step.run.id in held)
+            entry.answer(is_held=entry.step.work.id in held)
 
     def _close(self) -> None:
         if self._conn:
@@ -204,7 +204,7 @@ def _first_repeat(entries: list[_Entry]) -> int:
     """
     seen: set[int] = set()
     for position, entry in enumerate(entries):
-        if entry.step.run.id in seen:
+        if entry.step.work.id in seen:
             return position
-        seen.add(entry.step.run.id)
+        seen.add(entry.step.work.id)
     return len(entries)

@@ -129,7 +129,7 @@ class Dispatcher:
             return max(len(self._threads) - self._in_hand, 0)
 
     def _begin(self, held: Held) -> None:
-        is_suspect = held.run.worker_losses >= _SUSPECT_LOSSES
+        is_suspect = held.work.worker_losses >= _SUSPECT_LOSSES
         if is_suspect:
             self._await_none()
         self._put(held)
@@ -157,7 +157,7 @@ class Dispatcher:
             self._hand_back(held)
 
     def _hand_back(self, held: Held) -> None:
-        self._committer.submit(HandBack(run=held.run))
+        self._committer.submit(HandBack(work=held.work))
         self._holdings.drop(held)
 
     def _work(self) -> None:

@@ -1,17 +1,48 @@
-"""One execution of one action of a run, as a value: what it leaves behind, well or not."""
+"""One execution of one action of claimed work, as a value: what it leaves behind, well or not."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
-from psycopg import InternalError, OperationalError
+from psycopg import Connection, InternalError, OperationalError
 
-from services.worker.definitions import Definition
 from services.worker.steps import Finish, Receipts, Save
+from shared.actions.action import Action, ActionContext, Config, Services
 from shared.actions.failures import ActionFailed
 from shared.domain.runs import ClaimedRun, is_settled, receipt, run_error
 from shared.errors import Unavailable
+
+Connect = Callable[[], AbstractContextManager[Connection]]
+
+
+class Script(Protocol):
+    """What a claimed piece of work executes: its actions in order, and what its end brings."""
+
+    @property
+    def work(self) -> ClaimedRun:
+        """What was claimed."""
+        ...
+
+    @property
+    def actions(self) -> Sequence[Config]:
+        """The settings of the actions."""
+        ...
+
+    def action(self, position: int) -> Action | None:
+        """Return what executes the action at ``position``, None if this release has no such."""
+        ...
+
+    def context(
+        self, position: int, *, now: datetime, services: Services, connect: Connect
+    ) -> ActionContext:
+        """Return what the action at ``position`` is given when it begins ``now``."""
+        ...
+
+    def finish(self, receipts: Receipts, *, now: datetime) -> Finish:
+        """Return the end of the work once every action is settled."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,28 +61,32 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """The action at ``position`` (from 0), begun with the receipts that the run had then."""
+    """The action at ``position`` (from 0), begun with the receipts that the work had then."""
 
-    run: ClaimedRun
-    definition: Definition
+    script: Script
     position: int
     receipts: Receipts
     started_at: datetime
 
     @property
-    def config(self) -> Mapping[str, Any]:
+    def work(self) -> ClaimedRun:
+        """What was claimed."""
+        return self.script.work
+
+    @property
+    def config(self) -> Config:
         """The action's settings."""
-        return self.definition.actions[self.position]
+        return self.script.actions[self.position]
 
     @property
     def continues(self) -> bool:
-        """Whether the run goes on past a failure of this action."""
+        """Whether the work goes on past a failure of this action."""
         return self.config.get("on_error") == "continue"
 
     @property
     def was_opened(self) -> bool:
         """Whether an earlier execution was about to be sent and left no receipt."""
-        return self.run.open_action == self.position
+        return self.work.open_action == self.position
 
     @property
     def is_sent_once(self) -> bool:
@@ -66,20 +101,17 @@ class Execution:
         return replace(failure, detail=detail, transient=False)
 
     def after_success(self, result: Mapping[str, Any], *, now: datetime) -> Save | Finish:
-        """Return the step that writes the ok receipt, with the run's end if this was the last."""
+        """Return the step that writes the ok receipt, with the work's end if this was the last."""
         receipts = self._with(ok=True, detail=None, now=now, result=result)
-        return self._next(receipts)
+        start = self.position + 1
+        if next_position(self.script.actions, receipts, start=start) is not None:
+            return Save(work=self.work, receipts=receipts, is_ok=True)
+        return self.script.finish(receipts, now=now)
 
     def after_failure(self, failure: Failure, *, now: datetime) -> Receipts:
-        """Return the run's receipts with this failure's."""
+        """Return the work's receipts with this failure's."""
         result = {**failure.result, "transient": failure.transient}
         return self._with(ok=False, detail=failure.detail, now=now, result=result)
-
-    def _next(self, receipts: Receipts) -> Save | Finish:
-        start = self.position + 1
-        if next_position(self.definition, receipts, start=start) is not None:
-            return Save(run=self.run, receipts=receipts, is_ok=True)
-        return finish(self.run, receipts, error=first_error(receipts))
 
     def _with(
         self, *, ok: bool, detail: str | None, now: datetime, result: Mapping[str, Any]
@@ -98,9 +130,9 @@ class Execution:
         return [*self.receipts[: self.position], new, *self.receipts[self.position + 1 :]]
 
 
-def next_position(definition: Definition, receipts: Receipts, *, start: int) -> int | None:
+def next_position(actions: Sequence[Config], receipts: Receipts, *, start: int) -> int | None:
     """Return the first action from ``start`` on that has to be executed, None if there is none."""
-    for position, config in enumerate(definition.actions[start:], start):
+    for position, config in enumerate(actions[start:], start):
         known = receipts[position] if position < len(receipts) else None
         if known is None or not is_settled(known, action=config):
             return position
@@ -108,22 +140,22 @@ def next_position(definition: Definition, receipts: Receipts, *, start: int) -> 
 
 
 def first_error(receipts: Receipts) -> str | None:
-    """Return the error of a run with these receipts: its first failed action's, None if all ok."""
+    """Return the error of work with these receipts: its first failed action's, None if all ok."""
     for position, known in enumerate(receipts, start=1):
         if not known["ok"]:
             return run_error(position, known["type"], known["detail"])
     return None
 
 
-def finish(run: ClaimedRun, receipts: Receipts | None, *, error: str | None) -> Finish:
-    """Return the end of a run: done without an error, else failed with it."""
+def finish(work: ClaimedRun, receipts: Receipts | None, *, error: str | None) -> Finish:
+    """Return the end of work: done without an error, else failed with it."""
     return Finish(
-        run=run, receipts=receipts, status="done" if error is None else "failed", error=error
+        work=work, receipts=receipts, status="done" if error is None else "failed", error=error
     )
 
 
 def failure_of(error: Exception) -> Failure:
-    """Return what an exception of an action means for its run."""
+    """Return what an exception of an action means for its work."""
     match error:
         case ActionFailed():
             return Failure(

@@ -14,10 +14,10 @@ _MARGIN_SECONDS = 5.0
 class Held:
     """A run under this worker's lease; ``fenced`` once somebody else has taken it."""
 
-    __slots__ = ("fenced", "run", "until")
+    __slots__ = ("fenced", "until", "work")
 
-    def __init__(self, run: ClaimedRun, *, until: float) -> None:
-        self.run = run
+    def __init__(self, work: ClaimedRun, *, until: float) -> None:
+        self.work = work
         self.until = until
         self.fenced = False
 
@@ -36,17 +36,17 @@ class Holdings:
     def add(self, held: Held) -> None:
         """Take one in."""
         with self._lock:
-            self._held[held.run.id, held.run.lease_token] = held
+            self._held[held.work.id, held.work.lease_token] = held
 
-    def get(self, run: ClaimedRun) -> Held:
+    def get(self, work: ClaimedRun) -> Held:
         """Return what is held of a run that was just claimed. Raises KeyError if it is not held."""
         with self._lock:
-            return self._held[run.id, run.lease_token]
+            return self._held[work.id, work.lease_token]
 
     def drop(self, held: Held) -> None:
         """Let one go: its end is written, or somebody else has it."""
         with self._lock:
-            self._held.pop((held.run.id, held.run.lease_token), None)
+            self._held.pop((held.work.id, held.work.lease_token), None)
 
     def all(self) -> list[Held]:
         """Return what is held, in no order."""
@@ -64,7 +64,7 @@ class Holdings:
         fenced = []
         with self._lock:
             for held in asked:
-                key = held.run.id, held.run.lease_token
+                key = held.work.id, held.work.lease_token
                 if leases.get(key):
                     held.until = until
                 elif key not in leases and key in self._held:

@@ -178,13 +178,13 @@ class LeaseKeeper:
         leases = work.renew(
             conn,
             worker_id=self._liveness.worker_id,
-            lease_tokens=list({held.run.lease_token for held in asked}),
+            lease_tokens=list({held.work.lease_token for held in asked}),
             lease_seconds=self._limits.lease_seconds,
         )
         still_held = {(lease.run_id, lease.token): lease.is_renewed for lease in leases}
         for held in self._holdings.renewed(asked, leases=still_held, until=until):
             metrics.LEASES_LOST.inc()
-            _log.warning("lease_lost", **ids_of(held.run))
+            _log.warning("lease_lost", **ids_of(held.work))
 
     def _close(self) -> None:
         if self._conn:

@@ -11,10 +11,11 @@ from psycopg import Connection
 from services.worker.committer import Committer
 from services.worker.definitions import Definitions
 from services.worker.dispatch import Dispatcher
+from services.worker.executor import Executor
 from services.worker.holdings import Holdings
 from services.worker.intake import Claimer
 from services.worker.lease import LeaseKeeper, LeaseLimits, Liveness
-from services.worker.run_trigger import RunExecutor
+from services.worker.performer import Performer
 from shared.actions.action import Services
 from shared.actions.addresses import AddressPolicy
 from shared.actions.http import HttpCaller
@@ -165,11 +166,9 @@ class _Worker:
             lease_seconds=settings.lease_seconds,
         )
         self._consumer = open_consumer(settings, self._claimer)
-        executor = RunExecutor(
+        performer = Performer(
             pool=self._pool,
             committer=self._committer,
-            holdings=holdings,
-            definitions=Definitions(self._pool),
             services=Services(
                 http=self._http,
                 gateway_url=settings.gateway_url,
@@ -177,6 +176,13 @@ class _Worker:
             ),
             time=liveness.time,
             may_begin=lambda: liveness.alive and not stop.requested,
+        )
+        executor = Executor(
+            performer=performer,
+            committer=self._committer,
+            holdings=holdings,
+            definitions=Definitions(self._pool),
+            time=liveness.time,
         )
         self._dispatcher = Dispatcher(
             consumer=self._consumer,

@@ -24,7 +24,7 @@ Receipts = list[dict[str, Any]]
 class Intent:
     """The external action at ``position`` is about to be sent."""
 
-    run: ClaimedRun
+    work: ClaimedRun
     position: int
 
 
@@ -32,7 +32,7 @@ class Intent:
 class Save:
     """The receipts so far; the run goes on. ``is_ok``: the last action ended well."""
 
-    run: ClaimedRun
+    work: ClaimedRun
     receipts: Receipts
     is_ok: bool
 
@@ -44,7 +44,7 @@ class Finish:
     ``receipts`` None: those stored stay.
     """
 
-    run: ClaimedRun
+    work: ClaimedRun
     receipts: Receipts | None
     status: Literal["done", "failed"]
     error: str | None
@@ -57,7 +57,7 @@ class Postpone:
     ``receipts`` None: those stored stay, for nobody knows what came of the action.
     """
 
-    run: ClaimedRun
+    work: ClaimedRun
     receipts: Receipts | None
     delay_seconds: float
 
@@ -69,7 +69,7 @@ class HandBack:
     ``is_unsent``: an intent was written whose call has not begun.
     """
 
-    run: ClaimedRun
+    work: ClaimedRun
     is_unsent: bool = False
 
 
@@ -91,14 +91,14 @@ def tell_outcome(step: Step) -> None:
     match step:
         case Finish(status="done"):
             # A line for each would cost as much as a small run: only who asks gets it.
-            _log.debug("run_done", **ids_of(step.run))
+            _log.debug("run_done", **ids_of(step.work))
             metrics.RUN_OUTCOMES.labels("done").inc()
         case Finish():
-            _log.warning("run_failed", **ids_of(step.run))
+            _log.warning("run_failed", **ids_of(step.work))
             metrics.RUN_OUTCOMES.labels("failed").inc()
         case Postpone():
             seconds = round(step.delay_seconds)
-            _log.info("run_postponed", seconds=seconds, **ids_of(step.run))
+            _log.info("run_postponed", seconds=seconds, **ids_of(step.work))
             metrics.RUN_OUTCOMES.labels("postponed").inc()
         case _:
             pass
@@ -107,7 +107,7 @@ def tell_outcome(step: Step) -> None:
 def write_steps(conn: Connection, steps: Sequence[Step]) -> set[int]:
     """Write the steps, one a run at most; return the ids of the runs whose lease still held."""
     held: set[int] = set()
-    steps = sorted(steps, key=lambda step: step.run.id)
+    steps = sorted(steps, key=lambda step: step.work.id)
     for step in steps:
         if isinstance(step, Save | Postpone):
             held |= _write_one(conn, step)
@@ -116,8 +116,8 @@ def write_steps(conn: Connection, steps: Sequence[Step]) -> set[int]:
     if finishes := [_finish_of(step) for step in steps if isinstance(step, Finish)]:
         held.update(work.finish(conn, finishes))
     if back := [step for step in steps if isinstance(step, HandBack)]:
-        leases = [(step.run.id, step.run.lease_token) for step in back]
-        unsent = [step.run.id for step in back if step.is_unsent]
+        leases = [(step.work.id, step.work.lease_token) for step in back]
+        unsent = [step.work.id for step in back if step.is_unsent]
         held.update(work.hand_back(conn, leases, unsent=unsent))
     return held
 
@@ -125,14 +125,14 @@ def write_steps(conn: Connection, steps: Sequence[Step]) -> set[int]:
 def _by_token(intents: Iterable[Intent]) -> dict[UUID, list[tuple[int, int]]]:
     groups: dict[UUID, list[tuple[int, int]]] = {}
     for intent in intents:
-        groups.setdefault(intent.run.lease_token, []).append((intent.run.id, intent.position))
+        groups.setdefault(intent.work.lease_token, []).append((intent.work.id, intent.position))
     return groups
 
 
 def _finish_of(step: Finish) -> work.Finish:
     return work.Finish(
-        run_id=step.run.id,
-        lease_token=step.run.lease_token,
+        run_id=step.work.id,
+        lease_token=step.work.lease_token,
         receipts=_stored(step.receipts),
         status=step.status,
         error=step.error,
@@ -140,24 +140,24 @@ def _finish_of(step: Finish) -> work.Finish:
 
 
 def _write_one(conn: Connection, step: Save | Postpone) -> set[int]:
-    run = step.run
+    held = step.work
     if isinstance(step, Save):
         written = work.save_receipts(
             conn,
-            run_id=run.id,
-            lease_token=run.lease_token,
+            run_id=held.id,
+            lease_token=held.lease_token,
             receipts=stored_receipts(step.receipts),
             is_ok=step.is_ok,
         )
     else:
         written = work.postpone(
             conn,
-            run_id=run.id,
-            lease_token=run.lease_token,
+            run_id=held.id,
+            lease_token=held.lease_token,
             receipts=_stored(step.receipts),
             delay_seconds=step.delay_seconds,
         )
-    return {run.id} if written else set()
+    return {held.id} if written else set()
 
 
 def _stored(receipts: Receipts | None) -> Receipts | None:

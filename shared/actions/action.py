@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Literal, Protocol
 from uuid import UUID
@@ -12,10 +12,9 @@ from psycopg import Connection
 
 from shared.actions.failures import ActionFailed
 from shared.actions.http import HttpCaller
-from shared.domain.columns import Column, cells_by_name
+from shared.domain.columns import Column
 from shared.domain.commands import Command
 from shared.domain.records import CustomTable
-from shared.domain.runs import ClaimedRun
 from shared.domain.strict_json import Json
 from shared.domain.templates import TemplateContext, render
 from shared.domain.triggers import On, ScheduleKind
@@ -72,32 +71,30 @@ class Services:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionContext:
-    """One execution of one action.
+    """One execution of one action, whatever led to it.
 
-    ``trigger`` and ``columns`` are the frozen definition's, ``now`` is the start of this execution.
-    ``connect`` gives a session: for an internal action the open transaction in which its receipt
-    is written too, for an external one a session of the pool, which is not held during the call.
+    ``table_id`` and ``record_id`` are the subject's, if it is a table or a row of one; ``columns``
+    are that table's as frozen. ``depth`` counts the triggers that set off each other up to here,
+    ``starts`` the starts of the work. ``template`` is what tokens stand for, ``about`` the event
+    that a webhook tells, without its payload (docs/webhooks.md). ``now`` is the start of this
+    execution. ``connect`` gives a session: for an internal action the open transaction in which its
+    receipt is written too, for an external one a session of the pool, which is not held during the
+    call. What an action puts into ``after_commit`` is done once its receipt is committed.
     """
 
-    run: ClaimedRun
-    trigger: Mapping[str, Any]
+    tenant_id: UUID
+    table_id: UUID | None
+    record_id: int | None
+    depth: int
+    starts: int
+    template: TemplateContext
     columns: tuple[Column, ...]
+    about: Mapping[str, Json]
     now: datetime
     idempotency_key: str
     services: Services
     connect: Callable[[], AbstractContextManager[Connection]]
-
-    @property
-    def template(self) -> TemplateContext:
-        """What the tokens in the action's settings stand for."""
-        snapshot = self.run.snapshot
-        return TemplateContext(
-            row=None if snapshot is None else cells_by_name(snapshot, self.columns),
-            run_id=self.run.id,
-            scheduled_for=self.run.scheduled_for,
-            trigger_name=self.trigger.get("name") or "",
-            now=self.now,
-        )
+    after_commit: list[Callable[[], None]] = field(default_factory=list)
 
     def render(self, value: Json, *, template: TemplateContext | None = None) -> Json:
         """Return ``value`` with its tokens replaced. Raises ActionFailed when that grows too long.

@@ -33,7 +33,7 @@ def send(
         raise ActionFailed(f"the body has more than {MAX_BODY_BYTES} bytes")
     ours = {
         "Idempotency-Key": context.idempotency_key,
-        "Duebook-Delivery": str(context.run.starts),
+        "Duebook-Delivery": str(context.starts),
     }
     call = Call(method=method, url=url, headers={**headers, **ours}, body=body, trusted=trusted)
     return context.services.http.send(call, deadline_seconds=context.services.deadline_seconds)
@@ -44,7 +44,7 @@ def send_signed(
 ) -> Answer:
     """POST ``content`` as JSON, signed with the tenant's keys."""
     with context.connect() as conn:
-        secrets = list_signing_secrets(conn, context.run.tenant_id, now=context.now)
+        secrets = list_signing_secrets(conn, context.tenant_id, now=context.now)
     if not secrets:
         raise ActionFailed("the tenant has no signing key")
     body = json_bytes(content)

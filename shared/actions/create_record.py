@@ -41,13 +41,12 @@ class CreateRecord:
         return data_faults(config["data"], table.columns)
 
     def execute(self, config: Config, context: ActionContext) -> dict[str, Json]:
-        """Insert the record, once for this run and action."""
-        run = context.run
+        """Insert the record, once for this action of its run."""
         with context.connect() as conn:
             table = find_table(conn, UUID(config["table_id"]))
-            if table is None or table.trashed_at is not None or table.tenant_id != run.tenant_id:
+            if table is None or table.trashed_at or table.tenant_id != context.tenant_id:
                 raise ActionFailed("the table no longer exists")
-            own = table.id == run.table_id
+            own = table.id == context.table_id
             columns = columns_as_frozen(table, context) if own else table.columns
             cells = rendered_cells(config["data"], columns, context)
             try:
@@ -56,7 +55,7 @@ class CreateRecord:
                     table,
                     [cells],
                     now=context.now,
-                    depth=run.depth + 1,
+                    depth=context.depth + 1,
                     origin_key=context.idempotency_key,
                 )
             except AppError as error:

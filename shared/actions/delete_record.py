@@ -39,7 +39,7 @@ class DeleteRecord:
         with context.connect() as conn:
             table = live_table(conn, context)
             try:
-                delete_record(conn, table, record_id, now=context.now, depth=context.run.depth + 1)
+                delete_record(conn, table, record_id, now=context.now, depth=context.depth + 1)
             except AppError as error:
                 raise ActionFailed(error.message) from error
         return {"record_id": record_id}

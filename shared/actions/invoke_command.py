@@ -44,7 +44,7 @@ class InvokeCommand:
     def execute(self, config: Config, context: ActionContext) -> dict[str, Json]:
         """Send the inputs to the command as it is registered now; any 2xx is success."""
         with context.connect() as conn:
-            command = find_command(conn, context.run.tenant_id, config["command"])
+            command = find_command(conn, context.tenant_id, config["command"])
         if command is None:
             raise ActionFailed(f"the command '{config['command']}' no longer exists")
         inputs = context.render(dict(config.get("inputs", {})))

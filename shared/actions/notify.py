@@ -48,7 +48,7 @@ class Notify:
         with context.connect() as conn:
             message_id = store_message(
                 conn,
-                tenant_id=context.run.tenant_id,
+                tenant_id=context.tenant_id,
                 chatroom_id=chatroom_id,
                 message=message,
                 origin_key=context.idempotency_key,
@@ -57,7 +57,7 @@ class Notify:
         result: dict[str, Json] = {"message_id": message_id}
         if context.services.gateway_url is not None:
             content: dict[str, Json] = {
-                "tenant_id": str(context.run.tenant_id),
+                "tenant_id": str(context.tenant_id),
                 "chatroom_id": str(chatroom_id),
                 "message_id": message_id,
                 "message": message,

@@ -47,15 +47,15 @@ def deleted_row_faults(config: Config, context: CheckContext) -> list[Fault]:
 
 def target_id(config: Config, context: ActionContext) -> int:
     """Return the id of the record that the action means."""
-    record_id = context.run.record_id if is_on_row(config) else config["target"]
+    record_id = context.record_id if is_on_row(config) else config["target"]
     if record_id is None:
-        raise ActionFailed("the run has no row")
+        raise ActionFailed("there is no row")
     return int(record_id)
 
 
 def live_table(conn: Connection, context: ActionContext) -> CustomTable:
-    """Return the run's own table. Raises ActionFailed when it was trashed meanwhile."""
-    table = find_table(conn, context.run.table_id)
+    """Return the subject's own table. Raises ActionFailed when it was trashed meanwhile."""
+    table = None if context.table_id is None else find_table(conn, context.table_id)
     if table is None or table.trashed_at is not None:
         raise ActionFailed("the table no longer exists")
     return table

@@ -43,7 +43,7 @@ class UpdateRecord:
             cells = rendered_cells(config["data"], columns_as_frozen(table, context), context)
             try:
                 record = update_record(
-                    conn, table, record_id, cells, now=context.now, depth=context.run.depth + 1
+                    conn, table, record_id, cells, now=context.now, depth=context.depth + 1
                 )
             except AppError as error:
                 raise ActionFailed(error.message) from error

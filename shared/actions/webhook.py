@@ -6,8 +6,6 @@ from shared.actions.action import ActionContext, CheckContext, Config, Effect, S
 from shared.actions.calls import rendered_headers, rendered_url, send_signed
 from shared.actions.http import check_answer
 from shared.actions.schemas import ExternalActionSchema, anything, headers, kind, url
-from shared.domain.columns import cells_by_name
-from shared.domain.instants import instant_text
 from shared.domain.strict_json import Json
 from shared.errors import Fault
 
@@ -49,30 +47,11 @@ class Webhook:
 
 
 def event(context: ActionContext, *, payload: Json) -> dict[str, Json]:
-    """Return the envelope: what fired, for which row, and the author's payload.
+    """Return the envelope: what led to the action, and the author's payload.
 
     It is the same on every attempt, unless the payload says ``$now``.
     """
-    run = context.run
-    record: Json = None
-    if run.record_id is not None:
-        cells = cells_by_name(run.snapshot or {}, context.columns)
-        record = {"id": run.record_id, "data": cells}
-    return {
-        "type": "trigger.fired",
-        "timestamp": instant_text(run.scheduled_for),
-        "data": {
-            "tenant_id": str(run.tenant_id),
-            "table_id": str(run.table_id),
-            "trigger": {"id": run.trigger_id, "name": context.trigger.get("name")},
-            "run": {
-                "id": run.id,
-                "kind": run.kind,
-                "scheduled_for": instant_text(run.scheduled_for),
-                "identity": run.identity,
-                "window_key": run.window_key,
-            },
-            "record": record,
-            "payload": payload,
-        },
-    }
+    about = context.about
+    data = about["data"]
+    assert isinstance(data, dict)
+    return {**about, "data": {**data, "payload": payload}}

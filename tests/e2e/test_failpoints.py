@@ -44,8 +44,8 @@ PUBLISHING_POINTS = [
 EXECUTING_POINTS = [
     before("shared.actions.notify:Notify.execute"),
     after("shared.actions.notify:Notify.execute", call=3),
-    after("services.worker.run_trigger:write_steps"),
-    after("services.worker.run_trigger:RunExecutor._apply"),
+    after("services.worker.performer:write_steps"),
+    after("services.worker.performer:Performer._apply"),
     after("shared.queries.work:mark_intents"),
     before("shared.actions.api_call:ApiCall.execute"),
     after("shared.actions.api_call:ApiCall.execute"),

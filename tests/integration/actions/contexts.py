@@ -1,12 +1,14 @@
 """Executions of actions on a fresh tenant with one table."""
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from shared.actions.action import ActionContext, Services
+from services.worker.definitions import Definition
+from services.worker.run_trigger import RunScript
+from shared.actions.action import Services
 from shared.actions.registry import ACTIONS
 from shared.domain.columns import Column
 from shared.domain.runs import ClaimedRun
@@ -57,15 +59,17 @@ class Workspace:
             "depth": 0,
             "lease_token": uuid4(),
         }
-        return ActionContext(
-            run=ClaimedRun(**run | of_run),
-            trigger={"id": "trg_0123456789ab", "name": "remind", "on": "schedule"},
-            columns=COLUMNS,
+        trigger = {"id": "trg_0123456789ab", "name": "remind", "on": "schedule"}
+        script = RunScript(
+            work=ClaimedRun(**run | of_run), definition=Definition(trigger=trigger, columns=COLUMNS)
+        )
+        context = script.context(
+            0,
             now=now,
-            idempotency_key=key,
             services=services or self.services,
             connect=lambda: nullcontext(self.conn),
         )
+        return replace(context, idempotency_key=key)
 
     def recordless(self, **of_run):
         """The context of a daily run."""

@@ -1,6 +1,6 @@
 """A worker's parts on a real database, driven one step at a time by the test itself."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_network
 
 import pytest
@@ -8,9 +8,10 @@ from psycopg.types.json import Jsonb
 
 from services.worker.committer import Committer
 from services.worker.definitions import Definitions
+from services.worker.executor import Executor
 from services.worker.holdings import Holdings
 from services.worker.intake import Claimer
-from services.worker.run_trigger import RunExecutor
+from services.worker.performer import Performer
 from services.worker.server_time import ServerTime
 from services.worker.steps import HandBack
 from shared.actions.action import Services
@@ -32,9 +33,10 @@ class Bench:
     pool: object
     committer: Committer
     holdings: Holdings
-    executor: RunExecutor
+    performer: Performer
+    executor: Executor
     claimer: Claimer
-    free: bool = True
+    may_begin: object = field(default=lambda: True)
 
     def insert(self, *actions, table=None, data=None, **columns):
         """Insert a due run of these actions on a new record, and return its id."""
@@ -73,7 +75,7 @@ class Bench:
 
     def flush(self):
         """Wait until what was submitted so far is written."""
-        self.committer.submit(HandBack(run=a_claimed_run(id=-1))).result()
+        self.committer.submit(HandBack(work=a_claimed_run(id=-1))).result()
 
     def again(self, run_id):
         """Make a waiting run due now."""
@@ -114,14 +116,19 @@ def make_bench(conn, database_url):
         committer.start()
         holdings = Holdings()
         bench = None
-        executor = RunExecutor(
+        performer = Performer(
             pool=pool,
+            committer=committer,
+            services=Services(http=caller, gateway_url=gateway_url, deadline_seconds=5),
+            time=ServerTime(conn),
+            may_begin=lambda: bench.may_begin(),
+        )
+        executor = Executor(
+            performer=performer,
             committer=committer,
             holdings=holdings,
             definitions=Definitions(pool),
-            services=Services(http=caller, gateway_url=gateway_url, deadline_seconds=5),
             time=ServerTime(conn),
-            may_begin=lambda: bench.free,
         )
         claimer = Claimer(
             lambda: connect(url, application_name="claimer"),
@@ -134,6 +141,7 @@ def make_bench(conn, database_url):
             pool=pool,
             committer=committer,
             holdings=holdings,
+            performer=performer,
             executor=executor,
             claimer=claimer,
         )

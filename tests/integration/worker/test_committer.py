@@ -24,13 +24,13 @@ def ok_receipt():
 
 
 def a_finish(run, **changes):
-    values = {"run": run, "receipts": [ok_receipt()], "status": "done", "error": None}
+    values = {"work": run, "receipts": [ok_receipt()], "status": "done", "error": None}
     return Finish(**values | changes)
 
 
 def claimed(bench, count):
     ids = [bench.insert(notify()) for _ in range(count)]
-    return ids, [held.run for held in bench.claim()]
+    return ids, [held.work for held in bench.claim()]
 
 
 def cut(conn, application_name):
@@ -45,10 +45,10 @@ def test_steps_of_many_runs_are_written_and_answered_one_by_one(bench, conn):
     conn.execute("UPDATE trigger_run SET lease_token = gen_random_uuid() WHERE id = %s", [ids[4]])
     steps = [
         a_finish(runs[0]),
-        Intent(run=runs[1], position=0),
-        Save(run=runs[2], receipts=[ok_receipt()], is_ok=True),
-        Postpone(run=runs[3], receipts=[], delay_seconds=60),
-        HandBack(run=runs[4]),
+        Intent(work=runs[1], position=0),
+        Save(work=runs[2], receipts=[ok_receipt()], is_ok=True),
+        Postpone(work=runs[3], receipts=[], delay_seconds=60),
+        HandBack(work=runs[4]),
     ]
 
     written = [bench.committer.submit(step).result() for step in steps]
@@ -147,7 +147,7 @@ def test_ends_are_counted_by_what_they_are(bench):
     steps = [
         a_finish(runs[0]),
         a_finish(runs[1], status="failed", error="no"),
-        Postpone(run=runs[2], receipts=[], delay_seconds=60),
+        Postpone(work=runs[2], receipts=[], delay_seconds=60),
     ]
     for step in steps:
         bench.committer.submit(step).result()
@@ -159,8 +159,8 @@ def test_two_steps_of_one_run_are_never_in_one_group(bench):
     [run_id], [run] = claimed(bench, 1)
 
     futures = [
-        bench.committer.submit(Intent(run=run, position=0)),
-        bench.committer.submit(Save(run=run, receipts=[ok_receipt()], is_ok=True)),
+        bench.committer.submit(Intent(work=run, position=0)),
+        bench.committer.submit(Save(work=run, receipts=[ok_receipt()], is_ok=True)),
         bench.committer.submit(a_finish(run)),
     ]
 

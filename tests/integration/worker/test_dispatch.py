@@ -25,12 +25,12 @@ class Held:
 
     def __call__(self, held):
         if not self._in_flight:
-            self.alone.add(held.run.id)
-        self._in_flight.add(held.run.id)
-        self.begun.append(held.run.id)
+            self.alone.add(held.work.id)
+        self._in_flight.add(held.work.id)
+        self.begun.append(held.work.id)
         self.let_go.wait(60)
         self._bench.executor.execute(held)
-        self._in_flight.remove(held.run.id)
+        self._in_flight.remove(held.work.id)
 
 
 class FailingOnce:

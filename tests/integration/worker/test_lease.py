@@ -90,13 +90,13 @@ def test_a_renewal_moves_the_lease_on_here_and_in_the_database(bench, conn, keep
 
 def test_a_renewal_fences_what_somebody_else_has(bench, conn, keeper, liveness):
     kept_id, lost_id = bench.insert(notify()), bench.insert(notify())
-    kept, lost = sorted(bench.claim(), key=lambda held: held.run.id)
+    kept, lost = sorted(bench.claim(), key=lambda held: held.work.id)
     of_this_worker(conn, liveness)
     conn.execute("UPDATE trigger_run SET lease_token = %s WHERE id = %s", [uuid4(), lost_id])
 
     keeper.renew(conn)
 
-    assert kept.run.id == kept_id
+    assert kept.work.id == kept_id
     assert not kept.fenced
     assert lost.fenced
     assert not lost.has_time_for(0)
@@ -135,7 +135,7 @@ def test_a_run_that_is_held_again_is_renewed_under_its_new_lease_alone(
 
     keeper.renew(conn)
 
-    assert lost.run.id == again.run.id == run_id
+    assert lost.work.id == again.work.id == run_id
     assert lost.fenced
     assert not again.fenced
 

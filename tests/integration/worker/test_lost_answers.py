@@ -114,7 +114,7 @@ def test_an_end_whose_commit_was_not_answered_is_no_fence(bench, proxy):
 
     lost = proxy.lose_answer_to(b"COMMIT")
     committer.start()
-    written = committer.submit(Finish(run=held.run, receipts=[], status="done", error=None))
+    written = committer.submit(Finish(work=held.work, receipts=[], status="done", error=None))
 
     assert written.result() is False
     assert lost.is_set()
@@ -141,7 +141,7 @@ def test_a_call_does_not_begin_when_its_intent_had_to_wait_for_too_long(bench, r
     [held] = bench.claim()
     answers = iter([True, False])
 
-    bench.executor._may_begin = lambda: next(answers)
+    bench.may_begin = lambda: next(answers)
     bench.executor.execute(held)
     bench.flush()
 
@@ -149,7 +149,7 @@ def test_a_call_does_not_begin_when_its_intent_had_to_wait_for_too_long(bench, r
     assert receiver.requests == []
     assert counts(run) == ("pending", 0, 1, 0)
     assert run["open_action"] is None
-    bench.executor._may_begin = lambda: True
+    bench.may_begin = lambda: True
     bench.execute()
     assert len(receiver.requests) == 1
     assert counts(bench.run(run_id)) == ("done", 1, 2, 0)

@@ -160,10 +160,10 @@ def test_a_failure_continued_past_is_not_repeated_when_the_run_is_handed_back(be
     run_id = bench.insert(api_call(receiver.url, on_error="continue"), notify("after"))
     [held] = bench.claim()
 
-    bench.executor._may_begin = lambda: not receiver.requests
+    bench.may_begin = lambda: not receiver.requests
     bench.executor.execute(held)
     bench.flush()
-    bench.executor._may_begin = lambda: True
+    bench.may_begin = lambda: True
     bench.execute()
 
     assert len(receiver.requests) == 1
@@ -178,10 +178,10 @@ def test_a_spent_budget_is_not_repeated_when_a_worker_is_lost_behind_it(bench, c
         bench.again(run_id)
     [held] = bench.claim()
 
-    bench.executor._may_begin = lambda: len(receiver.requests) < 4
+    bench.may_begin = lambda: len(receiver.requests) < 4
     bench.executor.execute(held)
     bench.flush()
-    bench.executor._may_begin = lambda: True
+    bench.may_begin = lambda: True
     bench.execute()
 
     assert len(receiver.requests) == 4
@@ -309,8 +309,7 @@ def test_a_worker_that_may_not_begin_hands_back_between_two_actions(bench, recei
     [held] = bench.claim()
     original = receiver.next_answer
 
-    bench.free = True
-    bench.executor._may_begin = lambda: not receiver.requests
+    bench.may_begin = lambda: not receiver.requests
     bench.executor.execute(held)
     bench.flush()
 

@@ -13,6 +13,7 @@ from services.worker.execution import (
     first_error,
     next_position,
 )
+from services.worker.run_trigger import RunScript
 from services.worker.steps import Finish, Save
 from shared.actions.failures import ActionFailed
 from shared.errors import NotFound, Unavailable
@@ -28,9 +29,9 @@ def a_definition(*configs):
 
 
 def an_execution(*configs, position=0, receipts=(), **of_run):
+    script = RunScript(work=a_claimed_run(**of_run), definition=a_definition(*configs or [{}, {}]))
     return Execution(
-        run=a_claimed_run(**of_run),
-        definition=a_definition(*(configs or [{}, {}])),
+        script=script,
         position=position,
         receipts=list(receipts),
         started_at=BEGUN_AT,
@@ -139,7 +140,7 @@ def test_a_known_failure_may_pass_also_where_it_must_not_be_sent_twice():
 def test_an_execution_goes_on_at_the_first_action_that_is_not_settled(receipts, start, position):
     definition = a_definition({"on_error": "continue"}, {})
 
-    assert next_position(definition, receipts, start=start) == position
+    assert next_position(definition.actions, receipts, start=start) == position
 
 
 def test_the_error_of_a_run_is_its_first_failed_actions():

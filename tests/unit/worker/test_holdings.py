@@ -13,7 +13,7 @@ def held(id=1, *, lease=1, seconds=300.0):
 
 
 def key(held):
-    return held.run.id, held.run.lease_token
+    return held.work.id, held.work.lease_token
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_what_is_held_is_found_by_run_and_lease(holdings):
     holdings.add(first)
     holdings.add(second)
 
-    assert holdings.get(second.run) is second
+    assert holdings.get(second.work) is second
     assert holdings.all() == [first, second]
     holdings.drop(second)
     holdings.drop(second)

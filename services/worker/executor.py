@@ -1,0 +1,69 @@
+"""Claimed work on a thread of the pool: from its claim to its end, or to whoever has it next."""
+
+import psycopg
+import structlog
+
+from services.worker.committer import Committer
+from services.worker.definitions import Definitions
+from services.worker.execution import finish
+from services.worker.holdings import Held, Holdings
+from services.worker.performer import FencedOut, NotBegun, Performer
+from services.worker.run_trigger import begin_run
+from services.worker.server_time import ServerTime
+from services.worker.steps import Finish, HandBack, ids_of
+from shared.domain.runs import MAX_ERROR, clean_text
+from shared.observability import metrics
+
+_log = structlog.get_logger()
+
+
+class Executor:
+    """Executes claimed work on the calling thread; one serves all threads of the pool."""
+
+    def __init__(
+        self,
+        *,
+        performer: Performer,
+        committer: Committer,
+        holdings: Holdings,
+        definitions: Definitions,
+        time: ServerTime,
+    ) -> None:
+        self._performer = performer
+        self._committer = committer
+        self._holdings = holdings
+        self._definitions = definitions
+        self._time = time
+
+    def execute(self, held: Held) -> None:
+        """Execute work from its first unsettled action on; never raises.
+
+        It ends, waits for a later attempt, is handed back, or is left to its lease.
+        """
+        work = held.work
+        if work.starts == 1:
+            late = self._time.now() - work.scheduled_for
+            metrics.LATENESS_SECONDS.observe(max(late.total_seconds(), 0.0))
+        with structlog.contextvars.bound_contextvars(**ids_of(work)):
+            try:
+                self._execute(held)
+            except FencedOut:
+                metrics.LEASES_LOST.inc()
+                _log.warning("run_fenced_out")
+            except (NotBegun, psycopg.OperationalError) as error:
+                _log.warning("run_interrupted", reason=str(error))
+                is_unsent = isinstance(error, NotBegun) and error.is_unsent
+                self._committer.submit(HandBack(work=work, is_unsent=is_unsent))
+            except Exception as error:
+                _log.exception("run_crashed")
+                message = clean_text(str(error) or type(error).__name__, MAX_ERROR)
+                self._committer.submit(finish(work, None, error=message))
+            finally:
+                self._holdings.drop(held)
+
+    def _execute(self, held: Held) -> None:
+        script = begin_run(held.work, self._definitions)
+        if isinstance(script, Finish):
+            self._committer.submit(script)
+        else:
+            self._performer.perform(script, held)

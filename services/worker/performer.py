@@ -1,0 +1,243 @@
+"""The one way in which actions are performed: in order, a receipt for each, then the end.
+
+An internal action commits with its receipt; an external one is an intent, a call and a receipt. A
+passing failure lets the work wait in the database for a later attempt.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+
+import psycopg
+import structlog
+from psycopg import Connection
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from services.worker.committer import Committer
+from services.worker.execution import (
+    Execution,
+    Failure,
+    Script,
+    failure_of,
+    finish,
+    first_error,
+    next_position,
+)
+from services.worker.holdings import Held
+from services.worker.server_time import ServerTime
+from services.worker.steps import (
+    Finish,
+    HandBack,
+    Intent,
+    Postpone,
+    Receipts,
+    Save,
+    tell_outcome,
+    write_steps,
+)
+from shared.actions.action import Action, ActionContext, Services
+from shared.actions.failures import ActionFailed
+from shared.domain.runs import run_error
+from shared.domain.work import retry_delay_seconds
+from shared.errors import AppError
+from shared.observability import metrics
+
+EARLIER_CALL = "a worker was lost after an earlier call may have been sent"
+UNKNOWN_TYPE = "this release has no such action"
+
+_log = structlog.get_logger()
+
+
+class FencedOut(Exception):
+    """Somebody else has the work: stop at once, write nothing."""
+
+
+class NotBegun(Exception):
+    """Something that the action needs is not to be had just now: it costs no attempt.
+
+    ``is_unsent``: an intent was written, and its call has not begun.
+    """
+
+    def __init__(self, reason: str, *, is_unsent: bool = False) -> None:
+        super().__init__(reason)
+        self.is_unsent = is_unsent
+
+
+class _OutcomeUnknown(Exception):
+    """The session was lost under an internal action, perhaps while it was being committed."""
+
+
+class Performer:
+    """Performs what claimed work has to do, on the calling thread; one serves all threads."""
+
+    def __init__(
+        self,
+        *,
+        pool: ConnectionPool[Connection],
+        committer: Committer,
+        services: Services,
+        time: ServerTime,
+        may_begin: Callable[[], bool],
+    ) -> None:
+        self._pool = pool
+        self._committer = committer
+        self._services = services
+        self._time = time
+        self._may_begin = may_begin
+
+    def perform(self, script: Script, held: Held) -> None:
+        """Perform what is not settled yet: the work ends, waits, or is handed back between actions.
+
+        Raises FencedOut, NotBegun, ``psycopg.OperationalError``.
+        """
+        receipts: Receipts | None = script.work.action_results
+        position: int | None = None
+        while receipts is not None:
+            start = 0 if position is None else position + 1
+            position = next_position(script.actions, receipts, start=start)
+            if position is None:
+                self._committer.submit(script.finish(receipts, now=self._time.now()))
+                return
+            if not self._has_time(held):
+                self._committer.submit(HandBack(work=script.work))
+                return
+            execution = Execution(
+                script=script, position=position, receipts=receipts, started_at=self._time.now()
+            )
+            receipts = self._execute(execution, held)
+
+    @contextmanager
+    def session(self) -> Iterator[Connection]:
+        """Lend a session of the pool. Raises NotBegun when there is none."""
+        try:
+            with self._pool.connection() as conn:
+                yield conn
+        except PoolTimeout as error:
+            raise NotBegun(str(error)) from error
+
+    def _has_time(self, held: Held) -> bool:
+        return held.has_time_for(self._services.deadline_seconds) and self._may_begin()
+
+    def _execute(self, execution: Execution, held: Held) -> Receipts | None:
+        """Execute one action; return the receipts to go on with, None when the work is through."""
+        action = execution.script.action(execution.position)
+        if action is None:
+            return self._fail(execution, Failure(detail=UNKNOWN_TYPE, transient=False))
+        external = action.effect(self._services) == "external"
+        try:
+            step = (
+                self._call(execution, action, held) if external else self._apply(execution, action)
+            )
+        except (FencedOut, NotBegun):
+            raise
+        except _OutcomeUnknown as error:
+            _log.warning("run_interrupted", reason=str(error))
+            self._leave_as_it_is(execution, reason=str(error))
+            return None
+        except Exception as error:
+            if not isinstance(error, ActionFailed | AppError | psycopg.OperationalError):
+                _log.exception("action_crashed", action_type=action.type)
+            metrics.ACTION_OUTCOMES.labels(type=action.type, ok="false").inc()
+            return self._fail(execution, execution.settled(failure_of(error)))
+        metrics.ACTION_OUTCOMES.labels(type=action.type, ok="true").inc()
+        metrics.ACTION_SECONDS.labels(type=action.type).observe(self._seconds_of(execution))
+        return step.receipts if isinstance(step, Save) else None
+
+    def _apply(self, execution: Execution, action: Action) -> Save | Finish:
+        """An internal action: effect, receipt and lease check in one transaction."""
+        with self.session() as conn:
+            context = self._context(execution, conn)
+            try:
+                with conn.transaction():
+                    result = action.execute(execution.config, context)
+                    step = execution.after_success(result, now=self._time.now())
+                    if not write_steps(conn, [step]):
+                        raise FencedOut
+            except psycopg.Error as error:
+                if conn.closed:
+                    raise _OutcomeUnknown(str(error)) from error
+                raise
+            tell_outcome(step)
+            _follow_up(context)
+        return step
+
+    def _call(self, execution: Execution, action: Action, held: Held) -> Save | Finish:
+        """An external action: intent, call, receipt, each committed before the next begins."""
+        if execution.was_opened and execution.is_sent_once:
+            raise ActionFailed(EARLIER_CALL, unknown=True)
+        self._write(Intent(work=execution.work, position=execution.position))
+        if not self._has_time(held):  # the intent may have waited for the database for long
+            raise NotBegun("too little of the lease was left", is_unsent=True)
+        try:
+            result = action.execute(execution.config, self._context(execution, None))
+        except NotBegun as error:  # sessions are borrowed before the call
+            raise NotBegun(str(error), is_unsent=True) from error
+        step = execution.after_success(result, now=self._time.now())
+        if isinstance(step, Save):
+            self._write(step)
+        else:
+            # Nothing follows it here, so nobody waits for it; unwritten, the lease brings it back.
+            self._committer.submit(step)
+        return step
+
+    def _leave_as_it_is(self, execution: Execution, *, reason: str) -> None:
+        """Wait for another attempt, or end the work, without a word about the action.
+
+        To write that it failed could overwrite its receipt. Whoever claims the work next reads what
+        is true.
+        """
+        work = execution.work
+        delay = retry_delay_seconds(attempts=work.attempts, jitter=random.random())
+        if delay is not None:
+            self._committer.submit(Postpone(work=work, receipts=None, delay_seconds=delay))
+            return
+        error = run_error(execution.position + 1, execution.config["type"], reason)
+        self._committer.submit(finish(work, None, error=error))
+
+    def _fail(self, execution: Execution, failure: Failure) -> Receipts | None:
+        """Wait for another attempt, or go on past the failure, or end the work."""
+        work = execution.work
+        delay = None
+        if failure.transient:
+            delay = retry_delay_seconds(
+                attempts=work.attempts, jitter=random.random(), retry_after=failure.retry_after
+            )
+            # With the budget spent it is there to stay: whoever resumes the work passes over it.
+            failure = replace(failure, transient=delay is not None)
+        receipts = execution.after_failure(failure, now=self._time.now())
+        if delay is not None:
+            self._committer.submit(Postpone(work=work, receipts=receipts, delay_seconds=delay))
+            return None
+        if execution.continues:
+            self._write(Save(work=work, receipts=receipts, is_ok=False))
+            return receipts
+        self._committer.submit(finish(work, receipts, error=first_error(receipts)))
+        return None
+
+    def _seconds_of(self, execution: Execution) -> float:
+        return (self._time.now() - execution.started_at).total_seconds()
+
+    def _write(self, step: Intent | Save) -> None:
+        if not self._committer.submit(step).result():
+            raise FencedOut
+
+    def _context(self, execution: Execution, conn: Connection | None) -> ActionContext:
+        return execution.script.context(
+            execution.position,
+            now=execution.started_at,
+            services=self._services,
+            connect=self.session if conn is None else lambda: nullcontext(conn),
+        )
+
+
+def _follow_up(context: ActionContext) -> None:
+    """Do what the action left to be done once its receipt is committed; it stands by itself.
+
+    What fails here must not make a failure of the action: it is done, and says so.
+    """
+    for step in context.after_commit:
+        try:
+            step()
+        except Exception as error:
+            _log.warning("follow_up_failed", reason=str(error))
