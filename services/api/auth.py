@@ -22,6 +22,7 @@ READERS: frozenset[Role] = frozenset({"moderator", "editor", "viewer"})
 RECORD_READERS: frozenset[Role] = frozenset({"moderator", "editor", "viewer", "service"})
 RECORD_WRITERS: frozenset[Role] = frozenset({"moderator", "editor", "service"})
 MESSAGE_READERS: frozenset[Role] = frozenset({"moderator", "service"})
+INTERNAL_CALLERS: frozenset[Role] = frozenset({"moderator", "service"})
 
 TENANT_MISSING = Fault(
     code="field_missing", pointer="/tenant", message="tenant is missing: the admin names it"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from services.api.auth import Scope
 from services.api.resources.chatrooms import CHATROOM_ROUTES
 from services.api.resources.commands import COMMAND_ROUTES
+from services.api.resources.line_users import LINE_USER_ROUTES
 from services.api.resources.records import RECORD_ROUTES
 from services.api.resources.signing_keys import SIGNING_KEY_ROUTES
 from services.api.resources.tables import TABLE_ROUTES
@@ -74,6 +75,12 @@ MOUNTS = (
         scope="v1",
         prefix="/v1",
         operations="",
-        routes=(*TOKEN_ROUTES, *COMMAND_ROUTES, *CHATROOM_ROUTES, *SIGNING_KEY_ROUTES),
+        routes=(
+            *TOKEN_ROUTES,
+            *COMMAND_ROUTES,
+            *CHATROOM_ROUTES,
+            *SIGNING_KEY_ROUTES,
+            *LINE_USER_ROUTES,
+        ),
     ),
 )

@@ -76,6 +76,7 @@ def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
     body = {"name": "c", "url": "https://example.com", "input_schema": schema}
     command = moderator.post("/v1/commands", json=body).json["id"]
     token = moderator.post("/v1/tokens", json={"name": "x", "role": "viewer"}).json["id"]
+    contact = moderator.post("/v1/line-users", json={"external_id": "crm-1"}).json["id"]
     tables = [table, table, table, table, theirs, trashed.rpartition("/")[2], str(NOBODYS)]
     return World(
         who=who,
@@ -84,6 +85,7 @@ def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
             "record_id": [*records, 2**63 - 1],
             "run_id": [*runs, 2**63 - 1],
             "command_id": [command, 1, 2**63 - 1],
+            "line_user_id": [contact, contact + 1, 2**63 - 1],
             "token_id": [token, str(NOBODYS)],
             "chatroom_id": [str(NOBODYS)],
             "tenant": [str(tenant.id), str(other_tenant.id), str(NOBODYS)],
