@@ -6,8 +6,9 @@ without which no documented body would be valid.
 
 from typing import Any
 
+from shared.domain.action_lists import MAX_ACTIONS
 from shared.domain.conditions import MAX_PREDICATES, OPS
-from shared.domain.triggers import MAX_ACTIONS, MAX_NAME
+from shared.domain.triggers import MAX_NAME
 
 Json = dict[str, Any]
 

@@ -20,7 +20,6 @@ from shared.errors import Fault
 
 MAX_EVENT_NAME = 200
 MAX_RULE_NAME = 200
-MAX_RULE_ACTIONS = 20
 MAX_KEY = 200
 
 _EVENT = "event."

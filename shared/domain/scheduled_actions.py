@@ -14,8 +14,6 @@ Mode = Literal["normal", "waitForTracking"]
 Branch = Literal["clicked", "expired"]
 
 MAX_DELAY_SECONDS = 366 * 86_400
-MAX_EXPIRY_ACTIONS = 20
-"""Actions that an expired wait may run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

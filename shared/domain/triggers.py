@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, get_args
 from uuid import UUID
 
+from shared.domain.action_lists import action_list_faults
 from shared.domain.columns import Column
 from shared.domain.conditions import Predicate, read_when
 from shared.domain.faults import child, cut, in_document_order, under, unknown_keys
@@ -23,7 +24,6 @@ On = Literal["schedule", "record_created", "record_updated", "record_deleted"]
 EVENTS: tuple[On, ...] = get_args(On)
 
 MAX_NAME = 200
-MAX_ACTIONS = 20
 
 ERROR_CODES = (
     "trigger_id_missing",
@@ -47,7 +47,6 @@ ERROR_CODES = (
 
 _ID = re.compile("trg_[0-9a-f]{12}")
 _KEYS = ("id", "name", "enabled", "on", "schedule", "when", "actions")
-_CHOICES = {"on_error": ("stop", "continue"), "on_unknown": ("retry", "fail")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +171,7 @@ def read_trigger(raw: object, columns: tuple[Column, ...], *, stored: bool = Fal
         *_head_faults(raw),
         *_schedule_faults(raw, columns),
         *when_faults,
-        *_action_faults(raw),
+        *action_list_faults(raw.get("actions"), "/actions", name="actions", code="trigger_invalid"),
     ]
     if faults:
         return _broken(raw, *in_document_order(raw, faults))
@@ -268,24 +267,6 @@ def _read_when(
         return (), []
     predicates, faults = read_when(when, columns, on=_text_at(raw, "on"))
     return () if recordless else predicates, faults
-
-
-def _action_faults(raw: Mapping[str, Any]) -> Iterator[Fault]:
-    actions = raw.get("actions")
-    if not isinstance(actions, list) or not 1 <= len(actions) <= MAX_ACTIONS:
-        yield _fault("/actions", f"actions must be a list of 1 to {MAX_ACTIONS} actions")
-        return
-    for index, action in enumerate(actions):
-        pointer = child("/actions", index)
-        if not isinstance(action, dict):
-            yield _fault(pointer, "an action must be an object")
-            continue
-        if not isinstance(action.get("type"), str):
-            yield _fault(child(pointer, "type"), "an action must have a type, which is a text")
-        for key, choices in _CHOICES.items():
-            if key in action and action[key] not in choices:
-                message = f"{key} must be one of: {', '.join(choices)}"
-                yield _fault(child(pointer, key), message)
 
 
 def _kind(raw: Mapping[str, Any]) -> str | None:
