@@ -271,7 +271,7 @@ def check_size(cells: Mapping[str, Json], pointer: str = "") -> None:
 
     Each may be as long as a cell can be: a row of them all would be as long as a hundred bodies.
     """
-    values = sum([_count_values(cell) for cell in cells.values() if type(cell) in _HOLDERS])
+    values = sum([count_values(cell) for cell in cells.values() if type(cell) in _HOLDERS])
     if size_of(cells) > MAX_RECORD:
         message = f"the cells of a record have at most {MAX_RECORD} characters together"
     elif values > MAX_JSON_VALUES:
@@ -284,10 +284,10 @@ def check_size(cells: Mapping[str, Json], pointer: str = "") -> None:
 _HOLDERS = frozenset({list, dict})
 
 
-def _count_values(value: list[Json] | dict[str, Json]) -> int:
+def count_values(value: list[Json] | dict[str, Json]) -> int:
     """Return how many values a list or an object holds, at whatever depth."""
     inside = value.values() if isinstance(value, dict) else value
-    return len(value) + sum([_count_values(item) for item in inside if type(item) in _HOLDERS])
+    return len(value) + sum([count_values(item) for item in inside if type(item) in _HOLDERS])
 
 
 def cells_by_name(data: Mapping[str, Json], columns: tuple[Column, ...]) -> dict[str, Json]:

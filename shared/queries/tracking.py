@@ -92,6 +92,16 @@ def find_link_to_watch(conn: Connection, *, tenant_id: UUID, token: str) -> Trac
     return _one(conn, _WATCH_LINK, {"tenant_id": tenant_id, "token": token})
 
 
+_OF_WAIT = (
+    _COLUMNS + "WHERE link.execution_id = %(execution_id)s AND link.workflow_node_path = %(path)s"
+)
+
+
+def find_link_of_wait(conn: Connection, *, execution_id: UUID, path: str) -> TrackingLink | None:
+    """Return the link that belongs to a wait of an execution, by the path of its node."""
+    return _one(conn, _OF_WAIT, {"execution_id": execution_id, "path": path})
+
+
 _LIST_LINKS = (
     _COLUMNS
     + """WHERE link.tenant_id = %(tenant_id)s AND link.id < %(before)s
