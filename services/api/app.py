@@ -9,6 +9,7 @@ from flask import Blueprint, Flask, Response, g, request
 from werkzeug.routing import BaseConverter, ValidationError
 
 from services.api.auth import Scope
+from services.api.clicks import clicks_blueprint
 from services.api.dependencies import Parts
 from services.api.fields import MAX_ID
 from services.api.mounts import MOUNTS
@@ -51,6 +52,7 @@ def create_app(parts: Parts) -> Flask:
                 methods=[route.method],
             )
         app.register_blueprint(blueprint, url_prefix=mount.prefix)
+    app.register_blueprint(clicks_blueprint(parts))
     app.register_blueprint(reference_blueprint())
     app.register_error_handler(Exception, _on_error)
     app.before_request(_begin)
@@ -90,7 +92,8 @@ def _finish(response: Response) -> Response:
     seconds = monotonic() - g.began_at
     address = _address()
     REQUEST_SECONDS.labels(**address, status=str(response.status_code)).observe(seconds)
-    ids = {name: str(id) for name, id in (request.view_args or {}).items()}
+    # A link's token is as good as the click, and is told to nobody.
+    ids = {name: str(id) for name, id in (request.view_args or {}).items() if name != "token"}
     if g.get("tenant_id") is not None:
         ids["tenant_id"] = str(g.tenant_id)
     _log.info(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from psycopg import Connection
 
 from shared.settings import Secret
+from shared.tracking.click_store import ClickStore
 
 Sessions = Callable[[], AbstractContextManager[Connection]]
 """Gives a session for a block; raises ``psycopg.OperationalError`` when none is to be had."""
@@ -15,10 +16,15 @@ Sessions = Callable[[], AbstractContextManager[Connection]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The parts of the application; limits are in bytes."""
+    """The parts of the application; limits are in bytes.
+
+    ``public_url`` is where people reach it, without a slash at its end.
+    """
 
     sessions: Sessions
     admin_token: Secret
+    clicks: ClickStore
+    public_url: str
     max_body_bytes: int
     max_bulk_bytes: int
 

@@ -12,6 +12,7 @@ from services.api.resources.tables import TABLE_ROUTES
 from services.api.resources.tenants import TENANT_ROUTES
 from services.api.resources.tick import RUN_DUE_TRIGGERS
 from services.api.resources.tokens import TOKEN_ROUTES
+from services.api.resources.tracking_links import TRACKING_LINK_ROUTES
 from services.api.resources.trigger_runs import TRIGGER_RUN_ROUTES
 from services.api.resources.triggers import TRIGGER_ROUTES
 from services.api.resources.uploads import BULK_CREATE
@@ -81,6 +82,7 @@ MOUNTS = (
             *CHATROOM_ROUTES,
             *SIGNING_KEY_ROUTES,
             *LINE_USER_ROUTES,
+            *TRACKING_LINK_ROUTES,
         ),
     ),
 )

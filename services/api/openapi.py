@@ -44,6 +44,7 @@ _SECURITY_SCHEMES: dict[str, dict[str, str]] = {
 }
 _HEADERS: dict[str, dict[str, Any]] = {
     "ETag": {"description": "The revision, for If-Match.", "schema": {"type": "string"}},
+    "Location": {"description": "The link's target.", "schema": {"type": "string"}},
     "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
 }
 
@@ -69,7 +70,7 @@ def build_document() -> dict[str, Any]:
                 path=document_path(mount, route),
                 operations={route.method.lower(): _operation(mount, route, marshmallow)},
             )
-    for path, operation in _REFERENCE.items():
+    for path, operation in (_FOLLOW | _REFERENCE).items():
         spec.path(path=path, operations={"get": operation})
     return dict(spec.to_dict())
 
@@ -173,6 +174,27 @@ def _problem(status: int) -> dict[str, Any]:
     if status == 503:
         response["headers"] = {"Retry-After": _HEADERS["Retry-After"]}
     return response
+
+
+_FOLLOW: dict[str, dict[str, Any]] = {
+    "/t/{token}": {
+        "operationId": "trackingLinks.follow",
+        "summary": "Follow a tracking link; prefetches and previews of links do not count",
+        "tags": ["trackingLinks"],
+        "security": [],
+        "parameters": [
+            {"in": "path", "name": "token", "required": True, "schema": {"type": "string"}}
+        ],
+        "responses": {
+            "302": {
+                "description": HTTPStatus(302).phrase,
+                "headers": {"Location": _HEADERS["Location"]},
+            },
+            "404": "Problem404",
+            "503": "Problem503",
+        },
+    }
+}
 
 
 def _page(operation_id: str, summary: str, media: str) -> dict[str, Any]:

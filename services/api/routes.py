@@ -16,6 +16,7 @@ from services.api.cursors import Cursors, Position
 from services.api.dependencies import Sessions
 from services.api.fields import StrictSchema
 from shared.domain.tenants import Role
+from shared.tracking.click_store import ClickStore
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -52,6 +53,8 @@ class Call:
     revision: int | None
     position: Position | None
     cursors: Cursors
+    clicks: ClickStore
+    public_url: str
 
     @property
     def tenant_id(self) -> UUID:

@@ -60,6 +60,8 @@ def serve(route: Route, *, parts: Parts, scope: Scope, ids: Mapping[str, Any]) -
             query=head.query,
             body=body,
             revision=head.revision,
+            clicks=parts.clicks,
+            public_url=parts.public_url,
             **_page(parts, head, caller),
         )
         return _respond(route, call, head.key, raw, refusal)

@@ -7,6 +7,7 @@ from shared.db.connection import open_pool
 from shared.observability.http import HealthServer
 from shared.observability.logs import configure_logging
 from shared.settings import read_settings
+from shared.tracking.stores import open_clicks
 
 _settings = read_settings("api")
 assert _settings.admin_token is not None
@@ -20,6 +21,8 @@ app = create_app(
     Parts(
         sessions=_pool.connection,
         admin_token=_settings.admin_token,
+        clicks=open_clicks(_settings),
+        public_url=_settings.public_url,
         max_body_bytes=_settings.max_body_bytes,
         max_bulk_bytes=_settings.max_bulk_bytes,
     )

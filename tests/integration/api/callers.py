@@ -7,6 +7,7 @@ from uuid import UUID
 
 ADMIN_TOKEN = "the admin token of the tests"
 CHANNEL = UUID("c0000000-0000-4000-8000-000000000001")
+PUBLIC_URL = "https://go.example.com"
 MAX_BODY_BYTES = 1024 * 1024
 MAX_BULK_BYTES = 16 * 1024 * 1024
 

@@ -7,12 +7,14 @@ from services.api.dependencies import Parts
 from shared.db.clock import server_now
 from shared.db.connection import open_pool
 from shared.settings import Secret
+from shared.tracking.click_store import PostgresClicks
 from shared.usecases.tokens import create_tenant, issue_token
 from tests.integration.api.callers import (
     ADMIN_TOKEN,
     CHANNEL,
     MAX_BODY_BYTES,
     MAX_BULK_BYTES,
+    PUBLIC_URL,
     Caller,
     new_table,
 )
@@ -30,6 +32,8 @@ def app(pool):
     parts = Parts(
         sessions=pool.connection,
         admin_token=Secret(ADMIN_TOKEN),
+        clicks=PostgresClicks(),
+        public_url=PUBLIC_URL,
         max_body_bytes=MAX_BODY_BYTES,
         max_bulk_bytes=MAX_BULK_BYTES,
     )

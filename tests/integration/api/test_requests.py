@@ -9,8 +9,10 @@ import pytest
 from services.api.app import create_app
 from services.api.dependencies import Parts
 from shared.settings import Secret
+from shared.tracking.click_store import PostgresClicks
 from tests.integration.api.callers import (
     MAX_BODY_BYTES,
+    PUBLIC_URL,
     Caller,
     Unreadable,
     faults,
@@ -219,7 +221,14 @@ def test_a_database_that_is_away_is_503():
     def away():
         raise psycopg.OperationalError("connection refused")
 
-    parts = Parts(sessions=away, admin_token=Secret("a"), max_body_bytes=1000, max_bulk_bytes=1000)
+    parts = Parts(
+        sessions=away,
+        admin_token=Secret("a"),
+        clicks=PostgresClicks(),
+        public_url=PUBLIC_URL,
+        max_body_bytes=1000,
+        max_bulk_bytes=1000,
+    )
     who = Caller(
         client=create_app(parts).test_client(),
         headers={"Authorization": "Bearer dbk_x"},

@@ -77,6 +77,8 @@ def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
     command = moderator.post("/v1/commands", json=body).json["id"]
     token = moderator.post("/v1/tokens", json={"name": "x", "role": "viewer"}).json["id"]
     contact = moderator.post("/v1/line-users", json={"external_id": "crm-1"}).json["id"]
+    body = {"target_url": "https://example.com/offer"}
+    link = moderator.post("/v1/tracking-links", json=body).json
     tables = [table, table, table, table, theirs, trashed.rpartition("/")[2], str(NOBODYS)]
     return World(
         who=who,
@@ -86,6 +88,8 @@ def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
             "run_id": [*runs, 2**63 - 1],
             "command_id": [command, 1, 2**63 - 1],
             "line_user_id": [contact, contact + 1, 2**63 - 1],
+            "link_id": [link["id"], link["id"] + 1, 2**63 - 1],
+            "token": [link["token"], "x" * 32, "short", "x" * 33],
             "token_id": [token, str(NOBODYS)],
             "chatroom_id": [str(NOBODYS)],
             "tenant": [str(tenant.id), str(other_tenant.id), str(NOBODYS)],

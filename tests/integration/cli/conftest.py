@@ -18,6 +18,7 @@ from services.cli.main import main
 from shared.db.clock import server_now
 from shared.db.connection import open_pool
 from shared.settings import Secret
+from shared.tracking.click_store import PostgresClicks
 from shared.usecases.tokens import create_tenant, issue_token
 
 ADMIN_TOKEN = "the-operator"
@@ -72,6 +73,8 @@ def api_url(database_url):
         parts = Parts(
             sessions=pool.connection,
             admin_token=Secret(ADMIN_TOKEN),
+            clicks=PostgresClicks(),
+            public_url="http://api.example.com",
             max_body_bytes=2**20,
             max_bulk_bytes=2**24,
         )
