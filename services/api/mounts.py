@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from services.api.auth import Scope
 from services.api.resources.chatrooms import CHATROOM_ROUTES
 from services.api.resources.commands import COMMAND_ROUTES
+from services.api.resources.events import EVENT_ROUTES
 from services.api.resources.line_users import LINE_USER_ROUTES
 from services.api.resources.records import RECORD_ROUTES
 from services.api.resources.signing_keys import SIGNING_KEY_ROUTES
@@ -83,6 +84,7 @@ MOUNTS = (
             *SIGNING_KEY_ROUTES,
             *LINE_USER_ROUTES,
             *TRACKING_LINK_ROUTES,
+            *EVENT_ROUTES,
         ),
     ),
 )

@@ -2,7 +2,7 @@
 OpenAPI document describes it, from this one value."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
@@ -40,7 +40,8 @@ class Call:
     """One request, read, authenticated and authorised.
 
     ``query`` and ``body`` are what their schemas loaded. ``position`` is where the page of a list
-    begins, None at the start. ``revision`` is the one that If-Match names.
+    begins, None at the start. ``revision`` is the one that If-Match names. What a handler puts into
+    ``after_commit`` is done when its transaction has committed, in no transaction; it may fail.
     """
 
     conn: Connection
@@ -55,6 +56,7 @@ class Call:
     cursors: Cursors
     clicks: ClickStore
     public_url: str
+    after_commit: list[Callable[[], None]] = field(default_factory=list)
 
     @property
     def tenant_id(self) -> UUID:

@@ -10,6 +10,8 @@ from hashlib import sha256
 from typing import Any
 from uuid import UUID
 
+import psycopg
+import structlog
 from flask import Response, g, request
 from psycopg import Connection
 
@@ -24,6 +26,9 @@ from shared.db.clock import server_now
 from shared.domain import strict_json
 from shared.domain.faults import in_document_order
 from shared.errors import Fault, InvalidInput
+
+_EMPTY = b"{}"
+_log = structlog.get_logger()
 
 # Sorting more faults than anybody reads costs more than finding them.
 _MAX_ORDERED = 1000
@@ -157,7 +162,8 @@ def _respond(
             response = _respond_once(route, call, key, raw)
             if refusal is not None:
                 raise refusal
-            return response
+        _follow_up(call)
+        return response
     except InvalidInput as error:
         if route.body is None or not 1 < len(error.faults) <= _MAX_ORDERED:
             raise
@@ -166,6 +172,15 @@ def _respond(
 
 
 def _respond_once(route: Route, call: Call, key: str | None, raw: bytes) -> Response:
+def _follow_up(call: Call) -> None:
+    """Do what is left once the effect is committed: its failure is no failure of the request."""
+    for step in call.after_commit:
+        try:
+            step()
+        except psycopg.OperationalError as error:
+            _log.warning("follow_up_failed", reason=type(error).__name__)
+
+
     assert route.handler is not None
     if key is None:
         return render(route, route.handler(call))

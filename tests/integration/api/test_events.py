@@ -1,0 +1,131 @@
+import pytest
+
+from tests.builders_db import row_of
+from tests.builders_delayed import insert_link
+from tests.builders_rules import NOTIFY, insert_rule
+from tests.integration.api.callers import faults, problem
+
+EVENT = {"name": "ordered", "data": {"sum": 1980}, "idempotency_key": "order-1027"}
+
+
+@pytest.fixture
+def rule(conn, tenant):
+    return insert_rule(conn, tenant.id)
+
+
+@pytest.fixture
+def contact(service):
+    return service.post("/v1/line-users", json={"external_id": "crm-1"}).json["id"]
+
+
+def test_an_event_tells_which_rules_matched_and_what_they_scheduled(service, conn, rule, contact):
+    answer = service.post("/v1/events", json={**EVENT, "line_user_id": contact})
+
+    assert answer.status_code == 201
+    assert (answer.json["name"], answer.json["rule_ids"]) == ("ordered", [rule])
+    [action_id] = answer.json["scheduled_action_ids"]
+    row = row_of(conn, "scheduled_action", action_id)
+    assert (row["status"], row["event_id"]) == ("pending", answer.json["id"])
+    assert row["line_user_id"] == contact
+
+
+def test_an_event_needs_its_name_alone(service, rule):
+    answer = service.post("/v1/events", json={"name": "nothing"})
+
+    assert answer.status_code == 201
+    assert (answer.json["rule_ids"], answer.json["scheduled_action_ids"]) == ([], [])
+
+
+def test_the_same_event_under_its_key_gets_the_same_answer(service, moderator, rule):
+    first = service.post("/v1/events", json=EVENT)
+    second = moderator.post("/v1/events", json=EVENT)
+
+    assert second.status_code == 201
+    assert second.json == first.json
+
+
+def test_another_event_under_the_key_is_a_conflict(service, stranger, rule):
+    service.post("/v1/events", json=EVENT)
+
+    for part in ({"name": "paid"}, {"data": {}}):
+        answer = service.post("/v1/events", json={**EVENT, **part})
+        assert problem(answer)[:2] == (409, "idempotency_key_reused")
+    assert stranger.post("/v1/events", json={**EVENT, "data": {}}).status_code == 201
+
+
+def test_the_header_counts_too(service, rule):
+    body = {"name": "ordered"}
+    key = {"Idempotency-Key": "k"}
+    first = service.post("/v1/events", json=body, headers=key)
+    second = service.post("/v1/events", json=body, headers=key)
+    other = service.post("/v1/events", json=EVENT, headers=key)
+
+    assert second.json == first.json
+    assert problem(other)[:2] == (409, "idempotency_key_reused")
+
+
+def test_a_contact_of_another_tenant_is_refused(stranger, service, rule, contact):
+    answer = stranger.post("/v1/events", json={**EVENT, "line_user_id": contact})
+
+    assert problem(answer)[:2] == (400, "line_user_unknown")
+    assert faults(answer) == [("/line_user_id", "line_user_unknown")]
+
+
+def test_a_rule_that_cannot_wait_for_a_link_refuses_the_event(service, conn, tenant):
+    wait = {"mode": "waitForTracking", "delaySeconds": 60, "trackingLink": "$event.link"}
+    insert_rule(conn, tenant.id, actions=[{**NOTIFY, "delay": wait}])
+
+    answer = service.post("/v1/events", json={"name": "ordered", "data": {"link": "x"}})
+
+    assert problem(answer)[:2] == (400, "tracking_link_unknown")
+
+
+def test_a_click_that_comes_while_the_event_is_taken_is_not_lost(service, conn, tenant):
+    link_id = insert_link(conn, tenant.id)
+    token = row_of(conn, "tracking_link", link_id)["token"]
+    wait = {"mode": "waitForTracking", "delaySeconds": 60, "trackingLink": "$event.link"}
+    insert_rule(conn, tenant.id, actions=[{**NOTIFY, "delay": wait}])
+    conn.execute(
+        "CREATE FUNCTION click() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " INSERT INTO tracking_click (link_id, first_clicked_at)"
+        " VALUES (NEW.tracking_link_id, clock_timestamp()); RETURN NEW; END $$"
+    )
+    conn.execute(
+        "CREATE TRIGGER click AFTER INSERT ON scheduled_action FOR EACH ROW"
+        " EXECUTE FUNCTION click()"
+    )
+
+    answer = service.post("/v1/events", json={"name": "ordered", "data": {"link": token}})
+
+    [action_id] = answer.json["scheduled_action_ids"]
+    assert row_of(conn, "scheduled_action", action_id)["branch"] == "clicked"
+
+
+@pytest.mark.parametrize(
+    ("part", "where"),
+    [
+        ({"name": ""}, [("/name", "field_invalid")]),
+        ({"name": "x" * 201}, [("/name", "field_invalid")]),
+        ({"data": []}, [("/data", "field_invalid")]),
+        ({"data": None}, [("/data", "field_invalid")]),
+        ({"data": {"a": "x" * 70_000}}, [("/data", "event_data_too_large")]),
+        ({"line_user_id": 0}, [("/line_user_id", "field_invalid")]),
+        ({"line_user_id": True}, [("/line_user_id", "field_invalid")]),
+        ({"line_user_id": 2**63 - 1}, [("/line_user_id", "line_user_unknown")]),
+        ({"idempotency_key": ""}, [("/idempotency_key", "field_invalid")]),
+        ({"idempotency_key": "x" * 256}, [("/idempotency_key", "field_invalid")]),
+        ({"event": "ordered"}, [("/event", "field_unknown")]),
+    ],
+)
+def test_an_event_that_is_not_valid_is_refused(part, where, service):
+    answer = service.post("/v1/events", json={**EVENT, **part})
+
+    assert problem(answer)[0] == 400
+    assert faults(answer) == where
+
+
+@pytest.mark.parametrize("role", ["editor", "viewer"])
+def test_only_moderators_and_services_tell_of_events(role, caller, tenant):
+    answer = caller(tenant, role).post("/v1/events", json=EVENT)
+
+    assert problem(answer)[:2] == (403, "role_missing")
