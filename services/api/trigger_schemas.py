@@ -8,6 +8,8 @@ from typing import Any
 
 from shared.domain.action_lists import MAX_ACTIONS
 from shared.domain.conditions import MAX_PREDICATES, OPS
+from shared.domain.delays import MAX_LINK, MODES, SECONDS
+from shared.domain.scheduled_actions import MAX_DELAY_SECONDS
 from shared.domain.triggers import MAX_NAME
 
 Json = dict[str, Any]
@@ -96,6 +98,44 @@ _PREDICATE = _object(
 )
 
 
+_SECONDS: Json = {"type": "integer", "minimum": 1, "maximum": MAX_DELAY_SECONDS}
+
+
+def _of_mode(mode: str, *required: str) -> Json:
+    return {"required": list(required), "properties": {"mode": {"enum": [mode]}}}
+
+
+_DELAY = {
+    **_object(
+        {
+            "mode": {"type": "string", "enum": list(MODES), "default": "normal"},
+            **dict.fromkeys(SECONDS, _SECONDS),
+            "trackingLink": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": MAX_LINK,
+                "description": "the token of the link that is watched; may be a template",
+            },
+            "reEvaluateConditions": {"type": "boolean", "default": False},
+            "on_expire": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": MAX_ACTIONS,
+                "items": {"$ref": "#/components/schemas/Action"},
+                "description": "run when nobody clicked; these may be delayed, but not wait",
+            },
+        },
+        required=[],
+    ),
+    "anyOf": [
+        _of_mode("normal", "seconds"),
+        _of_mode("waitForTracking", "mode", "trackingLink", "expiresSeconds"),
+        _of_mode("waitForTracking", "mode", "trackingLink", "delaySeconds"),
+    ],
+    "description": "expiresSeconds is preferred to delaySeconds; 366 days are the longest",
+}
+
+
 def _trigger(*, stored: bool) -> Json:
     return _object(
         {
@@ -178,6 +218,7 @@ TRIGGER_COMPONENTS: dict[str, Json] = {
     **dict(_SCHEDULES.values()),
     "Schedule": union("type", {kind: name for kind, (name, _) in _SCHEDULES.items()}),
     "Predicate": _PREDICATE,
+    "Delay": _DELAY,
     "NewTrigger": _trigger(stored=False),
     "Trigger": _trigger(stored=True),
     **dict(_PREVIEW_ARMS.values()),

@@ -1,23 +1,25 @@
 """What an action type is: schema, checks at save, execution; and what these are given."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Literal, Protocol
 from uuid import UUID
 
-from marshmallow import Schema
 from psycopg import Connection
 
 from shared.actions.failures import ActionFailed
 from shared.actions.http import HttpCaller
+from shared.actions.schemas import ActionSchema
 from shared.domain.columns import Column
 from shared.domain.commands import Command
+from shared.domain.delays import Place
 from shared.domain.records import CustomTable
 from shared.domain.strict_json import Json
 from shared.domain.templates import TemplateContext, render
 from shared.domain.triggers import On, ScheduleKind
+from shared.domain.workflows import Workflow
 from shared.errors import Fault, InvalidInput
 
 __all__ = [
@@ -35,11 +37,11 @@ __all__ = [
 Effect = Literal["internal", "external"]
 Config = Mapping[str, Any]
 """The settings of one action as authored, tokens and all."""
-SchemaClass = type[Schema]
+SchemaClass = type[ActionSchema]
 
 
 class Lookup(Protocol):
-    """Answers what exists for the tenant whose triggers are checked; another tenant's is absent."""
+    """Answers what exists for the tenant whose actions are checked; another tenant's is absent."""
 
     def find_table(self, table_id: UUID) -> CustomTable | None:
         """Return the live table of the tenant, or None."""
@@ -49,15 +51,32 @@ class Lookup(Protocol):
         """Return the command of the tenant, or None."""
         ...
 
+    def find_workflow(self, name: str) -> Workflow | None:
+        """Return the workflow of the tenant, or None."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckContext:
-    """What a save-time check may know; ``columns`` are those of the trigger's own table."""
+    """What a save-time check may know.
 
-    on: On
-    schedule_kind: ScheduleKind | None
-    columns: tuple[Column, ...]
+    ``on``, ``schedule_kind`` and ``columns`` are the trigger's and its table's; rules and workflows
+    have none. ``links`` and ``workflow`` are names of the workflow that the action stands in: those
+    of its links, and its own.
+    """
+
+    place: Place
     lookup: Lookup
+    on: On | None = None
+    schedule_kind: ScheduleKind | None = None
+    columns: tuple[Column, ...] = ()
+    links: Container[str] = ()
+    workflow: str | None = None
+
+    @property
+    def on_events(self) -> bool:
+        """Whether the tokens of events, contacts and links count."""
+        return self.place != "trigger"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,19 +64,30 @@ def json_bytes(content: Json) -> bytes:
 def rendered_url(text: str, context: ActionContext) -> Url:
     """Return the URL with its tokens replaced. Raises ActionFailed when it cannot be called.
 
-    Inside a longer text a cell is a part of the URL and percent-encoded; a cell that is the whole
-    URL is taken as it is.
+    Inside a longer text a value is a part of the URL and percent-encoded; one that is the whole URL
+    is taken as it is.
     """
-    whole = [token.end - token.start for token in tokens_in(text)] == [len(text)]
+    tokens = tokens_in(text, on_events=context.template.on_events)
+    whole = [token.end - token.start for token in tokens] == [len(text)]
     template = context.template if whole else _encoded(context.template)
     return readable_url(text_of(context.render(text, template=template)))
 
 
 def _encoded(template: TemplateContext) -> TemplateContext:
-    row = template.row
-    if row is not None:
-        row = {name: quote(text_of(cell), safe="") for name, cell in row.items()}
-    return replace(template, row=row, trigger_name=quote(template.trigger_name, safe=""))
+    return replace(
+        template,
+        row=_encoded_values(template.row),
+        event=_encoded_values(template.event),
+        line_user=_encoded_values(template.line_user),
+        links=_encoded_values(template.links),
+        trigger_name=quote(template.trigger_name, safe=""),
+    )
+
+
+def _encoded_values(values: Mapping[str, Json] | None) -> dict[str, str] | None:
+    if values is None:
+        return None
+    return {name: quote(text_of(value), safe="") for name, value in values.items()}
 
 
 def readable_url(text: str) -> Url:

@@ -38,7 +38,7 @@ class CreateRecord:
         if table is None:
             message = "create_record table_id names no table of this tenant"
             return [Fault(code="action_table_unknown", pointer="/table_id", message=message)]
-        return data_faults(config["data"], table.columns)
+        return data_faults(config["data"], table.columns, context)
 
     def execute(self, config: Config, context: ActionContext) -> dict[str, Json]:
         """Insert the record, once for this action of its run."""

@@ -81,14 +81,16 @@ def check_input_schema(raw: object) -> list[Fault]:
     return faults or list(_meta_faults(raw))
 
 
-def input_faults(inputs: Mapping[str, Json], schema: Mapping[str, Any]) -> list[Fault]:
+def input_faults(
+    inputs: Mapping[str, Json], schema: Mapping[str, Any], *, on_events: bool = False
+) -> list[Fault]:
     """Return why authored inputs can never fit; what tokens stand for is not judged yet."""
     if _has_more_values(inputs, MAX_INPUT_VALUES):
         return [_input_fault("", f"there are more than {MAX_INPUT_VALUES} values")]
     return [
         _input_fault(_pointer(error), cut(error.message))
         for error in _errors(inputs, schema)
-        if error.validator in _OF_NAMES or not has_tokens(error.instance)
+        if error.validator in _OF_NAMES or not has_tokens(error.instance, on_events=on_events)
     ]
 
 

@@ -39,7 +39,8 @@ class InvokeCommand:
         if command is None:
             message = f"invoke_command command '{cut(config['command'])}' does not exist"
             return [Fault(code="action_command_unknown", pointer="/command", message=message)]
-        return input_faults(config.get("inputs", {}), command.input_schema)
+        inputs = config.get("inputs", {})
+        return input_faults(inputs, command.input_schema, on_events=context.on_events)
 
     def execute(self, config: Config, context: ActionContext) -> dict[str, Json]:
         """Send the inputs to the command as it is registered now; any 2xx is success."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from shared.actions.action import ActionContext
+from shared.actions.action import ActionContext, CheckContext
 from shared.actions.failures import ActionFailed
 from shared.actions.schemas import has_tokens
 from shared.domain.columns import Column, read_cells
@@ -12,9 +12,14 @@ from shared.domain.strict_json import Json
 from shared.errors import Fault, InvalidInput
 
 
-def data_faults(data: Mapping[str, Json], columns: tuple[Column, ...]) -> list[Fault]:
+def data_faults(
+    data: Mapping[str, Json], columns: tuple[Column, ...], context: CheckContext
+) -> list[Fault]:
     """Return the unknown columns of an action's ``data``, and its constants that are no cells."""
-    known = {name: None if has_tokens(value) else value for name, value in data.items()}
+    known = {
+        name: None if has_tokens(value, on_events=context.on_events) else value
+        for name, value in data.items()
+    }
     try:
         read_cells(known, columns, "/data")
     except InvalidInput as error:

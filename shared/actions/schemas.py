@@ -26,10 +26,19 @@ _MESSAGES: dict[str, str | list[Any] | dict[Any, Any]] = {
 
 
 class ActionSchema(Schema):
-    """The keys that every action may have. Unknown keys are refused."""
+    """The keys that every action may have. Unknown keys are refused.
+
+    ``on_events``: tokens of events, contacts and links count. ``delay`` is described here, and read
+    by ``read_delay`` alone.
+    """
 
     error_messages = _SCHEMA_MESSAGES
 
+    def __init__(self, *, on_events: bool = False) -> None:
+        super().__init__()
+        self.on_events = on_events
+
+    delay = fields.Raw(metadata={"allOf": [{"$ref": "#/components/schemas/Delay"}]})
     name = fields.String(
         validate=validate.Length(max=200, error="must have at most 200 characters"),
         error_messages={**_MESSAGES, "invalid": "must be a text"},
@@ -103,20 +112,32 @@ def anything() -> fields.Raw:
     return fields.Raw(allow_none=True)
 
 
+class _Url(fields.String):
+    """A URL; one with tokens is read when it is rendered."""
+
+    def _validate(self, value: str) -> None:
+        super()._validate(value)
+        if not has_tokens(value, on_events=_counts_events(self)):
+            _check_url(value)
+
+
 def url() -> fields.String:
-    """Return a required field for a URL; one with tokens is read when it is rendered."""
-    return fields.String(
-        required=True,
-        validate=_is_url,
-        error_messages={**_MESSAGES, "invalid": "must be a text"},
-    )
+    """Return a required field for a URL."""
+    return _Url(required=True, error_messages={**_MESSAGES, "invalid": "must be a text"})
+
+
+class _Headers(fields.Dict):
+    """Names and texts; a text with tokens is read when it is rendered."""
+
+    def _validate(self, value: dict[str, object]) -> None:
+        super()._validate(value)
+        _check_headers(value, on_events=_counts_events(self))
 
 
 def headers() -> fields.Dict:
-    """Return a field for names and texts; a text with tokens is read when it is rendered."""
-    return fields.Dict(
+    """Return a field for names and texts."""
+    return _Headers(
         keys=fields.String(),
-        validate=_are_headers,
         metadata={"additionalProperties": {"type": "string"}},
         error_messages={**_MESSAGES, "invalid": "must be an object"},
     )
@@ -131,17 +152,24 @@ def either(*forms: Json, validate: Callable[[object], None]) -> fields.Raw:
     )
 
 
-def has_tokens(value: Json) -> bool:
+def has_tokens(value: Json, *, on_events: bool) -> bool:
     """Return whether a setting is only known when it is rendered."""
-    return any(True for _ in tokens_in(value))
+    return any(True for _ in tokens_in(value, on_events=on_events))
 
 
-def schema_faults(action_type: str, schema: type[Schema], raw: Mapping[str, Any]) -> list[Fault]:
+def _counts_events(field: fields.Field[Any]) -> bool:
+    return isinstance(field.root, ActionSchema) and field.root.on_events
+
+
+def schema_faults(
+    action_type: str, schema: type[ActionSchema], raw: Mapping[str, Any], *, on_events: bool
+) -> list[Fault]:
     """Return how ``raw`` does not fit the schema, with pointers relative to the action.
 
-    A wrong value of a common choice is not among them: ``read_trigger`` says it.
+    A wrong value of a common choice is not among them: ``action_faults`` says it.
     """
-    known = schema().fields
+    read = schema(on_events=on_events)
+    known = read.fields
     told = [(name,) for name in ("on_error", "on_unknown") if name in known]
     looked_at = {*known, *unknown_keys(raw, known)}
     raw = {key: value for key, value in raw.items() if key in looked_at}
@@ -151,7 +179,7 @@ def schema_faults(action_type: str, schema: type[Schema], raw: Mapping[str, Any]
             pointer="".join(child("", key) for key in path),
             message=f"{action_type} {cut('.'.join(path))} {reason}",
         )
-        for path, reason in _leaves(schema().validate(raw), ())
+        for path, reason in _leaves(read.validate(raw), ())
         if path not in told
     ]
 
@@ -172,19 +200,17 @@ def _is_uuid(value: str) -> None:
         raise ValidationError("must be a UUID")
 
 
-def _is_url(value: str) -> None:
-    if has_tokens(value):
-        return
+def _check_url(value: str) -> None:
     try:
         parse_url(value)
     except ValueError as error:
         raise ValidationError(f"cannot be called: {error}") from error
 
 
-def _are_headers(value: dict[str, object]) -> None:
+def _check_headers(value: dict[str, object], *, on_events: bool) -> None:
     errors = {name: ["must be a text"] for name, each in value.items() if not isinstance(each, str)}
     known = {
-        name: "" if has_tokens(each) else each
+        name: "" if has_tokens(each, on_events=on_events) else each
         for name, each in value.items()
         if isinstance(each, str)
     }

@@ -33,7 +33,10 @@ class UpdateRecord:
 
     def check(self, config: Config, context: CheckContext) -> list[Fault]:
         """Refuse a row that is gone, and data that does not fit."""
-        return [*deleted_row_faults(config, context), *data_faults(config["data"], context.columns)]
+        return [
+            *deleted_row_faults(config, context),
+            *data_faults(config["data"], context.columns, context),
+        ]
 
     def execute(self, config: Config, context: ActionContext) -> dict[str, Json]:
         """Write the cells."""

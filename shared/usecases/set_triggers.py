@@ -13,6 +13,7 @@ from shared.actions.action import Lookup
 from shared.actions.registry import check_actions as check_registered_actions
 from shared.domain.columns import Column
 from shared.domain.commands import Command
+from shared.domain.delays import actions_within
 from shared.domain.faults import MAX_TOLD, child, in_document_order, under
 from shared.domain.records import CustomTable
 from shared.domain.triggers import (
@@ -24,10 +25,12 @@ from shared.domain.triggers import (
     TriggerState,
     read_triggers,
 )
+from shared.domain.workflows import Workflow
 from shared.errors import Fault, InvalidInput, StaleVersion
 from shared.queries.commands import find_command
 from shared.queries.custom_tables import find_table, lock_table, update_definition
 from shared.queries.trigger_states import lock_all_states
+from shared.queries.workflows import find_workflow
 from shared.usecases.align_states import align_states, is_same_json
 
 MAX_TRIGGERS = 100
@@ -74,6 +77,10 @@ class _Stored:
         """Return the tenant's command, or None."""
         return find_command(self.conn, self.table.tenant_id, name)
 
+    def find_workflow(self, name: str) -> Workflow | None:
+        """Return the tenant's workflow, or None."""
+        return find_workflow(self.conn, self.table.tenant_id, name)
+
 
 def _creates_in(table: CustomTable, table_id: UUID) -> bool:
     """Tell whether a stored trigger of the table creates records in another."""
@@ -81,7 +88,8 @@ def _creates_in(table: CustomTable, table_id: UUID) -> bool:
         isinstance(action, dict) and str(action.get("table_id")).lower() == str(table_id)
         for trigger in table.triggers or []
         if isinstance(trigger, dict)
-        for action in trigger.get("actions") or []
+        for outer in trigger.get("actions") or []
+        for _, action in actions_within(outer)
     )
 
 

@@ -120,7 +120,7 @@ def test_every_type_is_registered_under_its_own_name(action_type):
 def test_every_schema_has_the_common_keys_and_refuses_others(action_type):
     schema = ACTIONS[action_type].schema()
 
-    assert {"type", "name", "on_error"} <= set(schema.fields)
+    assert {"type", "name", "on_error", "delay"} <= set(schema.fields)
     assert schema.unknown == "raise"
 
 
@@ -148,11 +148,20 @@ def test_no_field_is_of_the_coercing_kind(action_type):
     ]
 
 
+COMMON = {"type", "name", "on_error", "on_unknown", "delay"}
+PAGE = (Path(__file__).parents[3] / "docs" / "actions.md").read_text("utf-8")
+
+
+def test_the_documentation_has_what_all_types_share():
+    [section] = [part for part in PAGE.split("\n## ") if part.startswith("What all actions share")]
+
+    assert [key for key in sorted(COMMON) if f"| `{key}` |" not in section] == []
+
+
 @pytest.mark.parametrize("action_type", ACTIONS)
 def test_the_documentation_has_every_key_of_every_type(action_type):
-    page = (Path(__file__).parents[3] / "docs" / "actions.md").read_text("utf-8")
-    sections = page.split("\n## ")
+    sections = PAGE.split("\n## ")
     [section] = [each for each in sections if each.startswith(f"{action_type}\n")]
 
-    own = set(ACTIONS[action_type].schema().fields) - {"type", "name", "on_error", "on_unknown"}
+    own = set(ACTIONS[action_type].schema().fields) - COMMON
     assert [key for key in sorted(own) if f"| `{key}` |" not in section] == []
