@@ -1,4 +1,4 @@
-"""Group commit: the steps of many runs in one transaction, by size or age.
+"""Group commit: the steps of many pieces of work in one transaction, by size or age.
 
 One commit for each run would cost more than the run.
 """
@@ -21,9 +21,11 @@ from psycopg.errors import (
 from services.worker.steps import (
     Finish,
     HandBack,
+    Key,
     Postpone,
     Step,
     ids_of,
+    key_of,
     tell_outcome,
     write_steps,
 )
@@ -60,7 +62,7 @@ class _Entry:
             tell_outcome(self.step)
         elif not self.tried and _ends_the_hold(self.step):
             metrics.LEASES_LOST.inc()
-            _log.warning("run_fenced_out", **ids_of(self.step.work))
+            _log.warning("work_fenced_out", **ids_of(self.step.work))
         self.written.set_result(is_held)
 
 
@@ -175,7 +177,7 @@ class Committer:
                 entry.tried = entry.tried or self._conn.closed
             raise
         for entry in group:
-            entry.answer(is_held=entry.step.work.id in held)
+            entry.answer(is_held=key_of(entry.step.work) in held)
 
     def _close(self) -> None:
         if self._conn:
@@ -183,9 +185,9 @@ class Committer:
 
 
 def _ends_the_hold(step: Step) -> bool:
-    """Tell whether the run was held until this step, and is no more; nobody waits for such a one.
+    """Tell whether the work was held until this step, and is no more; nobody waits for such a one.
 
-    Not if the run may have ended before, by a COMMIT that was not answered.
+    Not if it may have ended before, by a COMMIT that was not answered.
     """
     if isinstance(step, Postpone):
         return step.receipts is not None
@@ -198,13 +200,14 @@ def _refuse(group: list[_Entry]) -> None:
 
 
 def _first_repeat(entries: list[_Entry]) -> int:
-    """Return how many entries stand before one of a run that is already among them.
+    """Return how many entries stand before one of a row that is already among them.
 
-    A worker that lost a lease may hold the same run again under another: never in one group.
+    A worker that lost a lease may hold the same row again under another: never in one group.
     """
-    seen: set[int] = set()
+    seen: set[Key] = set()
     for position, entry in enumerate(entries):
-        if entry.step.work.id in seen:
+        key = key_of(entry.step.work)
+        if key in seen:
             return position
-        seen.add(entry.step.work.id)
+        seen.add(key)
     return len(entries)

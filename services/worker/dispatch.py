@@ -1,4 +1,4 @@
-"""From claimed runs to threads: no more than can start soon; what did not begin is handed back."""
+"""From claimed work to threads: no more than can start soon; what did not begin is handed back."""
 
 import threading
 from collections.abc import Callable
@@ -19,13 +19,13 @@ _WAIT_SECONDS = 1.0
 _PAUSE_LIMIT_SECONDS = 5.0
 # Once a thread is free, wait this long for others: claims of one cost more than the work.
 _COMPANY_SECONDS = 0.002
-# After so many lost workers a run is executed alone: if it kills its process, it takes no other
+# After so many lost workers a row is executed alone: if it kills its process, it takes no other
 # with it, whose budget would be spent beside it. One loss is a deployment or a host.
 _SUSPECT_LOSSES = 2
 
 
 class Dispatcher:
-    """Receives claimed runs on a thread of its own and gives them to a fixed number of others.
+    """Receives claimed work on a thread of its own and gives them to a fixed number of others.
 
     All are daemons: one that hangs in an action does not keep the process from ending.
     """
@@ -111,8 +111,8 @@ class Dispatcher:
             return
         try:
             received = self._consumer.receive(free=free, timeout=_WAIT_SECONDS)
-            for run in sorted(received, key=lambda run: run.worker_losses):
-                self._begin(self._holdings.get(run))
+            for work in sorted(received, key=lambda work: work.worker_losses):
+                self._begin(self._holdings.get(work))
         finally:
             with self._changed:
                 self._taking = False

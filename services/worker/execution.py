@@ -4,24 +4,43 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from psycopg import Connection, InternalError, OperationalError
 
-from services.worker.steps import Finish, Receipts, Save
-from shared.actions.action import Action, ActionContext, Config, Services
+from services.worker.steps import Finish, Follow, Receipts, Save
+from shared.actions.action import ActionContext, Config, Effect, Services
 from shared.actions.failures import ActionFailed
-from shared.domain.runs import ClaimedRun, is_settled, receipt, run_error
+from shared.domain.runs import is_settled, receipt, run_error
+from shared.domain.strict_json import Json
+from shared.domain.work import Claimed
 from shared.errors import Unavailable
 
 Connect = Callable[[], AbstractContextManager[Connection]]
+
+
+class Performed(Protocol):
+    """What executes an action: an action type, or what stands for one."""
+
+    @property
+    def type(self) -> str:
+        """What it is counted as."""
+        ...
+
+    def effect(self, services: Services) -> Effect:
+        """Return whether an execution stays in our database or can be sent twice."""
+        ...
+
+    def execute(self, config: Config, context: ActionContext) -> dict[str, Json]:
+        """Do it, and return what the receipt tells beside the common keys. Raises ActionFailed."""
+        ...
 
 
 class Script(Protocol):
     """What a claimed piece of work executes: its actions in order, and what its end brings."""
 
     @property
-    def work(self) -> ClaimedRun:
+    def work(self) -> Claimed:
         """What was claimed."""
         ...
 
@@ -30,7 +49,7 @@ class Script(Protocol):
         """The settings of the actions."""
         ...
 
-    def action(self, position: int) -> Action | None:
+    def action(self, position: int) -> Performed | None:
         """Return what executes the action at ``position``, None if this release has no such."""
         ...
 
@@ -69,7 +88,7 @@ class Execution:
     started_at: datetime
 
     @property
-    def work(self) -> ClaimedRun:
+    def work(self) -> Claimed:
         """What was claimed."""
         return self.script.work
 
@@ -147,11 +166,12 @@ def first_error(receipts: Receipts) -> str | None:
     return None
 
 
-def finish(work: ClaimedRun, receipts: Receipts | None, *, error: str | None) -> Finish:
+def finish(
+    work: Claimed, receipts: Receipts | None, *, error: str | None, follow: Follow | None = None
+) -> Finish:
     """Return the end of work: done without an error, else failed with it."""
-    return Finish(
-        work=work, receipts=receipts, status="done" if error is None else "failed", error=error
-    )
+    status: Literal["done", "failed"] = "done" if error is None else "failed"
+    return Finish(work=work, receipts=receipts, status=status, error=error, follow=follow)
 
 
 def failure_of(error: Exception) -> Failure:

@@ -1,18 +1,24 @@
 """Claimed work on a thread of the pool: from its claim to its end, or to whoever has it next."""
 
+from datetime import datetime
+
 import psycopg
 import structlog
 
 from services.worker.committer import Committer
 from services.worker.definitions import Definitions
-from services.worker.execution import finish
+from services.worker.execution import Script, finish
 from services.worker.holdings import Held, Holdings
 from services.worker.performer import FencedOut, NotBegun, Performer
+from services.worker.run_scheduled_action import begin_action
 from services.worker.run_trigger import begin_run
 from services.worker.server_time import ServerTime
-from services.worker.steps import Finish, HandBack, ids_of
-from shared.domain.runs import MAX_ERROR, clean_text
+from services.worker.steps import Finish, HandBack, Postpone, ids_of
+from shared.domain.runs import MAX_ERROR, ClaimedRun, clean_text
+from shared.domain.scheduled_actions import ClaimedAction
+from shared.domain.work import Claimed
 from shared.observability import metrics
+from shared.tracking.click_store import ClickStore
 
 _log = structlog.get_logger()
 
@@ -27,12 +33,14 @@ class Executor:
         committer: Committer,
         holdings: Holdings,
         definitions: Definitions,
+        clicks: ClickStore,
         time: ServerTime,
     ) -> None:
         self._performer = performer
         self._committer = committer
         self._holdings = holdings
         self._definitions = definitions
+        self._clicks = clicks
         self._time = time
 
     def execute(self, held: Held) -> None:
@@ -42,28 +50,43 @@ class Executor:
         """
         work = held.work
         if work.starts == 1:
-            late = self._time.now() - work.scheduled_for
+            late = self._time.now() - _due_at(work)
             metrics.LATENESS_SECONDS.observe(max(late.total_seconds(), 0.0))
         with structlog.contextvars.bound_contextvars(**ids_of(work)):
             try:
                 self._execute(held)
             except FencedOut:
                 metrics.LEASES_LOST.inc()
-                _log.warning("run_fenced_out")
+                _log.warning("work_fenced_out")
             except (NotBegun, psycopg.OperationalError) as error:
-                _log.warning("run_interrupted", reason=str(error))
+                _log.warning("work_interrupted", reason=str(error))
                 is_unsent = isinstance(error, NotBegun) and error.is_unsent
                 self._committer.submit(HandBack(work=work, is_unsent=is_unsent))
             except Exception as error:
-                _log.exception("run_crashed")
+                _log.exception("work_crashed")
                 message = clean_text(str(error) or type(error).__name__, MAX_ERROR)
                 self._committer.submit(finish(work, None, error=message))
             finally:
                 self._holdings.drop(held)
 
     def _execute(self, held: Held) -> None:
-        script = begin_run(held.work, self._definitions)
-        if isinstance(script, Finish):
-            self._committer.submit(script)
+        begun = self._begin(held.work)
+        if isinstance(begun, Finish | Postpone):
+            self._performer.end(begun)
         else:
-            self._performer.perform(script, held)
+            self._performer.perform(begun, held)
+
+    def _begin(self, work: Claimed) -> Script | Finish | Postpone:
+        match work:
+            case ClaimedRun():
+                return begin_run(work, self._definitions)
+            case ClaimedAction():
+                return begin_action(
+                    work, self._definitions, clicks=self._clicks, now=self._time.now()
+                )
+        raise TypeError(f"a worker does not execute a {work.work_kind}")
+
+
+def _due_at(work: Claimed) -> datetime:
+    assert isinstance(work, ClaimedRun | ClaimedAction)
+    return work.scheduled_for if isinstance(work, ClaimedRun) else work.execute_at

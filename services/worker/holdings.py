@@ -1,22 +1,24 @@
-"""What this worker holds: each run with the end of its lease, on this process's monotonic clock."""
+"""What this worker holds, each with the end of its lease on this process's monotonic clock."""
 
 import threading
 from collections.abc import Mapping
 from uuid import UUID
 
-from shared.domain.runs import ClaimedRun
+from shared.domain.work import Claimed, WorkKind
 from shared.lifecycle import monotonic
 
 # Between the end of an action and the end of the lease there must be time to write the receipt.
 _MARGIN_SECONDS = 5.0
 
+_Key = tuple[WorkKind, int, UUID]
+
 
 class Held:
-    """A run under this worker's lease; ``fenced`` once somebody else has taken it."""
+    """Work under this worker's lease; ``fenced`` once somebody else has taken it."""
 
     __slots__ = ("fenced", "until", "work")
 
-    def __init__(self, work: ClaimedRun, *, until: float) -> None:
+    def __init__(self, work: Claimed, *, until: float) -> None:
         self.work = work
         self.until = until
         self.fenced = False
@@ -31,22 +33,22 @@ class Holdings:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[tuple[int, UUID], Held] = {}
+        self._held: dict[_Key, Held] = {}
 
     def add(self, held: Held) -> None:
         """Take one in."""
         with self._lock:
-            self._held[held.work.id, held.work.lease_token] = held
+            self._held[_key(held.work)] = held
 
-    def get(self, work: ClaimedRun) -> Held:
-        """Return what is held of a run that was just claimed. Raises KeyError if it is not held."""
+    def get(self, work: Claimed) -> Held:
+        """Return what is held of work that was just claimed. Raises KeyError if it is not held."""
         with self._lock:
-            return self._held[work.id, work.lease_token]
+            return self._held[_key(work)]
 
     def drop(self, held: Held) -> None:
         """Let one go: its end is written, or somebody else has it."""
         with self._lock:
-            self._held.pop((held.work.id, held.work.lease_token), None)
+            self._held.pop(_key(held.work), None)
 
     def all(self) -> list[Held]:
         """Return what is held, in no order."""
@@ -58,16 +60,21 @@ class Holdings:
     ) -> list[Held]:
         """Extend what was renewed of what was asked for, and fence what is held no longer.
 
-        ``leases`` are those still held, by run and token, and whether they were renewed. Return
-        what was fenced. One that was let go while the renewal was under way is neither.
+        It is all of one kind. ``leases`` are those still held, by id and token, and whether they
+        were renewed. Return what was fenced. One that was let go while the renewal was under way is
+        neither.
         """
         fenced = []
         with self._lock:
             for held in asked:
-                key = held.work.id, held.work.lease_token
-                if leases.get(key):
+                lease = held.work.id, held.work.lease_token
+                if leases.get(lease):
                     held.until = until
-                elif key not in leases and key in self._held:
+                elif lease not in leases and _key(held.work) in self._held:
                     held.fenced = True
                     fenced.append(held)
         return fenced
+
+
+def _key(work: Claimed) -> _Key:
+    return work.work_kind, work.id, work.lease_token

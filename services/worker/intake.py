@@ -1,15 +1,21 @@
 """Claims: what this worker takes from the rows that are due, under a lease of its own."""
 
 from collections.abc import Callable, Sequence
+from typing import TypedDict
 from uuid import UUID, uuid4
 
 from psycopg import Connection
 
 from services.worker.holdings import Held, Holdings
-from shared.domain.runs import ClaimedRun
-from shared.domain.work import Reference
+from shared.domain.work import Claimed, Reference, WorkKind
 from shared.lifecycle import monotonic
-from shared.queries import claims, work
+from shared.queries import claims, scheduled_actions, work
+
+
+class _Lease(TypedDict):
+    worker_id: int
+    lease_token: UUID
+    lease_seconds: float
 
 
 class Claimer:
@@ -31,63 +37,80 @@ class Claimer:
         self._worker_id = worker_id
         self._holdings = holdings
         self._lease_seconds = lease_seconds
-        self._unanswered: set[UUID] = set()
+        self._unanswered: set[tuple[WorkKind, UUID]] = set()
 
-    def claim(self, references: Sequence[Reference]) -> list[ClaimedRun]:
+    def claim(self, kind: WorkKind, references: Sequence[Reference]) -> list[Claimed]:
         """Claim what the references name; the others were taken, moved on, or are not due."""
-        return self._claim(
-            lambda conn, token: claims.claim(
-                conn,
-                references,
-                worker_id=self._worker_id,
-                lease_token=token,
-                lease_seconds=self._lease_seconds,
-            )
-        )
 
-    def claim_due(self, *, urgent: bool, limit: int, fairly: bool) -> list[ClaimedRun]:
-        """Claim up to ``limit`` due runs, the oldest, or in turns over the tenants.
+        def runs(conn: Connection, lease: _Lease) -> Sequence[Claimed]:
+            return claims.claim(conn, references, **lease)
+
+        def actions(conn: Connection, lease: _Lease) -> Sequence[Claimed]:
+            return _decided(conn, claims.claim_actions(conn, references, **lease), lease)
+
+        return self._claim(kind, runs if kind == "trigger_run" else actions)
+
+    def claim_due(self, *, kind: WorkKind, urgent: bool, limit: int, fairly: bool) -> list[Claimed]:
+        """Claim up to ``limit`` due rows of a kind, the oldest, or in turns over the tenants.
 
         Those that are ``urgent``, or the others.
         """
-        return self._claim(
-            lambda conn, token: claims.claim_due(
-                conn,
-                urgent=urgent,
-                limit=limit,
-                after=uuid4() if fairly else None,
-                worker_id=self._worker_id,
-                lease_token=token,
-                lease_seconds=self._lease_seconds,
-            )
-        )
+        after = uuid4() if fairly else None
+
+        def runs(conn: Connection, lease: _Lease) -> Sequence[Claimed]:
+            return claims.claim_due(conn, urgent=urgent, limit=limit, after=after, **lease)
+
+        def actions(conn: Connection, lease: _Lease) -> Sequence[Claimed]:
+            ids = claims.claim_due_actions(conn, urgent=urgent, limit=limit, after=after, **lease)
+            return _decided(conn, ids, lease)
+
+        return self._claim(kind, runs if kind == "trigger_run" else actions)
 
     def close(self) -> None:
         """Close the session."""
         if self._conn:
             self._conn.close()
 
-    def _claim(self, claim: Callable[[Connection, UUID], list[ClaimedRun]]) -> list[ClaimedRun]:
-        token = uuid4()
+    def _claim(
+        self, kind: WorkKind, claim: Callable[[Connection, _Lease], Sequence[Claimed]]
+    ) -> list[Claimed]:
+        lease = _Lease(
+            worker_id=self._worker_id, lease_token=uuid4(), lease_seconds=self._lease_seconds
+        )
         conn = self._session()
         # The lease counts from before the claim was sent: its answer may have been late.
         until = monotonic() + self._lease_seconds
         try:
-            runs = claim(conn, token)
+            claimed = claim(conn, lease)
         except Exception:
-            self._unanswered.add(token)
+            self._unanswered.add((kind, lease["lease_token"]))
             conn.close()
             raise
-        for run in runs:
-            self._holdings.add(Held(run, until=until))
-        return runs
+        for one in claimed:
+            self._holdings.add(Held(one, until=until))
+        return list(claimed)
 
     def _session(self) -> Connection:
         """Return the session; first of all, give back what an unanswered claim may have taken."""
         if self._conn is None or self._conn.closed:
             self._conn = self._connect()
-        for token in list(self._unanswered):
-            ids = work.list_held(self._conn, worker_id=self._worker_id, lease_token=token)
-            work.hand_back(self._conn, [(run_id, token) for run_id in ids])
-            self._unanswered.discard(token)
+        for kind, token in list(self._unanswered):
+            ids = work.list_held(
+                self._conn, kind=kind, worker_id=self._worker_id, lease_token=token
+            )
+            work.hand_back(self._conn, [(id, token) for id in ids], kind=kind)
+            self._unanswered.discard((kind, token))
         return self._conn
+
+
+def _decided(conn: Connection, ids: Sequence[int], lease: _Lease) -> Sequence[Claimed]:
+    """Return claimed actions as they are now, the waits among them decided.
+
+    The session commits each statement by itself: the claim is committed, and whoever decides sees
+    every click that was there when the claim read the clock.
+    """
+    if not ids:
+        return []
+    token = lease["lease_token"]
+    scheduled_actions.decide_branches(conn, [(id, token) for id in ids])
+    return scheduled_actions.load_claimed(conn, ids, lease_token=token)

@@ -9,16 +9,18 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
+from typing import get_args
 
 import psycopg
 import structlog
 from psycopg import Connection
 
-from services.worker.holdings import Holdings
+from services.worker.holdings import Held, Holdings
 from services.worker.server_time import ServerTime
 from services.worker.steps import ids_of
 from shared.db.clock import server_now
 from shared.db.sessions import count_sessions
+from shared.domain.work import WorkKind
 from shared.lifecycle import Stop, backoff_seconds, monotonic
 from shared.observability import metrics
 from shared.queries import work, workers
@@ -170,18 +172,22 @@ class LeaseKeeper:
 
     def renew(self, conn: Connection) -> None:
         """Renew every lease held; what the database no longer gives us is fenced."""
-        asked = self._holdings.all()
-        if not asked:
-            return
+        held = self._holdings.all()
+        for kind in get_args(WorkKind):
+            if asked := [one for one in held if one.work.work_kind == kind]:
+                self._renew(conn, kind, asked)
+
+    def _renew(self, conn: Connection, kind: WorkKind, asked: list[Held]) -> None:
         # The lease counts from before the statement was sent: its answer may be late.
         until = monotonic() + self._limits.lease_seconds
         leases = work.renew(
             conn,
+            kind=kind,
             worker_id=self._liveness.worker_id,
             lease_tokens=list({held.work.lease_token for held in asked}),
             lease_seconds=self._limits.lease_seconds,
         )
-        still_held = {(lease.run_id, lease.token): lease.is_renewed for lease in leases}
+        still_held = {(lease.id, lease.token): lease.is_renewed for lease in leases}
         for held in self._holdings.renewed(asked, leases=still_held, until=until):
             metrics.LEASES_LOST.inc()
             _log.warning("lease_lost", **ids_of(held.work))

@@ -18,6 +18,7 @@ from services.worker.committer import Committer
 from services.worker.execution import (
     Execution,
     Failure,
+    Performed,
     Script,
     failure_of,
     finish,
@@ -36,7 +37,7 @@ from services.worker.steps import (
     tell_outcome,
     write_steps,
 )
-from shared.actions.action import Action, ActionContext, Services
+from shared.actions.action import ActionContext, Services
 from shared.actions.failures import ActionFailed
 from shared.domain.runs import run_error
 from shared.domain.work import retry_delay_seconds
@@ -97,7 +98,7 @@ class Performer:
             start = 0 if position is None else position + 1
             position = next_position(script.actions, receipts, start=start)
             if position is None:
-                self._committer.submit(script.finish(receipts, now=self._time.now()))
+                self.end(script.finish(receipts, now=self._time.now()))
                 return
             if not self._has_time(held):
                 self._committer.submit(HandBack(work=script.work))
@@ -106,6 +107,17 @@ class Performer:
                 script=script, position=position, receipts=receipts, started_at=self._time.now()
             )
             receipts = self._execute(execution, held)
+
+    def end(self, step: Finish | Postpone) -> None:
+        """Write the last step of work, and do what is left once that is committed.
+
+        Nobody waits for it where nothing is: unwritten, the lease brings the work back.
+        """
+        written = self._committer.submit(step)
+        follow = step.follow if isinstance(step, Finish) else None
+        if follow is not None and written.result():
+            with _told(), self.session() as conn:
+                follow.settle(conn)
 
     @contextmanager
     def session(self) -> Iterator[Connection]:
@@ -132,7 +144,7 @@ class Performer:
         except (FencedOut, NotBegun):
             raise
         except _OutcomeUnknown as error:
-            _log.warning("run_interrupted", reason=str(error))
+            _log.warning("work_interrupted", reason=str(error))
             self._leave_as_it_is(execution, reason=str(error))
             return None
         except Exception as error:
@@ -144,7 +156,7 @@ class Performer:
         metrics.ACTION_SECONDS.labels(type=action.type).observe(self._seconds_of(execution))
         return step.receipts if isinstance(step, Save) else None
 
-    def _apply(self, execution: Execution, action: Action) -> Save | Finish:
+    def _apply(self, execution: Execution, action: Performed) -> Save | Finish:
         """An internal action: effect, receipt and lease check in one transaction."""
         with self.session() as conn:
             context = self._context(execution, conn)
@@ -159,10 +171,10 @@ class Performer:
                     raise _OutcomeUnknown(str(error)) from error
                 raise
             tell_outcome(step)
-            _follow_up(context)
+            _complete(context, conn, step)
         return step
 
-    def _call(self, execution: Execution, action: Action, held: Held) -> Save | Finish:
+    def _call(self, execution: Execution, action: Performed, held: Held) -> Save | Finish:
         """An external action: intent, call, receipt, each committed before the next begins."""
         if execution.was_opened and execution.is_sent_once:
             raise ActionFailed(EARLIER_CALL, unknown=True)
@@ -177,8 +189,7 @@ class Performer:
         if isinstance(step, Save):
             self._write(step)
         else:
-            # Nothing follows it here, so nobody waits for it; unwritten, the lease brings it back.
-            self._committer.submit(step)
+            self.end(step)
         return step
 
     def _leave_as_it_is(self, execution: Execution, *, reason: str) -> None:
@@ -231,13 +242,23 @@ class Performer:
         )
 
 
-def _follow_up(context: ActionContext) -> None:
-    """Do what the action left to be done once its receipt is committed; it stands by itself.
+def _complete(context: ActionContext, conn: Connection, step: Save | Finish) -> None:
+    """Do what was left to be done once the receipt of an internal action is committed."""
+    for left in context.after_commit:
+        with _told():
+            left()
+    if isinstance(step, Finish) and step.follow is not None:
+        with _told():
+            step.follow.settle(conn)
 
-    What fails here must not make a failure of the action: it is done, and says so.
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Tell what fails once a receipt is committed: it makes no failure of the action.
+
+    What is left by then only saves time: a click that was missed is found at the deadline.
     """
-    for step in context.after_commit:
-        try:
-            step()
-        except Exception as error:
-            _log.warning("follow_up_failed", reason=str(error))
+    try:
+        yield
+    except Exception as error:
+        _log.warning("follow_up_failed", reason=str(error))

@@ -26,6 +26,7 @@ from shared.messaging.transport import open_consumer
 from shared.observability.http import HealthServer
 from shared.observability.logs import configure_logging
 from shared.settings import Settings, read_settings
+from shared.tracking.stores import open_clicks
 from shared.usecases.announce import recover
 
 _NAME = "duebook-worker"
@@ -148,6 +149,7 @@ class _Worker:
             ports=settings.allowed_ports,
             user_agent=f"Duebook/{version('duebook')}",
         )
+        self._clicks = open_clicks(settings)
         holdings = Holdings()
         self._committer = Committer(open_session)
         self._leases = LeaseKeeper(
@@ -173,6 +175,8 @@ class _Worker:
                 http=self._http,
                 gateway_url=settings.gateway_url,
                 deadline_seconds=settings.action_deadline_seconds,
+                clicks=self._clicks,
+                public_url=settings.public_url,
             ),
             time=liveness.time,
             may_begin=lambda: liveness.alive and not stop.requested,
@@ -182,6 +186,7 @@ class _Worker:
             committer=self._committer,
             holdings=holdings,
             definitions=Definitions(self._pool),
+            clicks=self._clicks,
             time=liveness.time,
         )
         self._dispatcher = Dispatcher(
@@ -208,6 +213,7 @@ class _Worker:
         if ended:
             self._claimer.close()
             self._http.close()
+            self._clicks.close()
         self._pool.close(timeout=1.0)
         _log.info("worker_stopped", worker_id=self._liveness.worker_id, drained=ended)
 

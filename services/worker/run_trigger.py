@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from services.worker.definitions import Definition, Definitions
-from services.worker.execution import Connect, finish, first_error
+from services.worker.delayed import Delayed
+from services.worker.execution import Connect, Performed, finish, first_error
 from services.worker.steps import Finish, Receipts
-from shared.actions.action import Action, ActionContext, Config, Services
+from shared.actions.action import ActionContext, Config, Services
 from shared.actions.registry import ACTIONS
 from shared.domain.columns import cells_by_name
 from shared.domain.instants import instant_text
@@ -41,9 +42,12 @@ class RunScript:
         """The settings of the actions."""
         return self.definition.actions
 
-    def action(self, position: int) -> Action | None:
+    def action(self, position: int) -> Performed | None:
         """Return what executes the action at ``position``, None if this release has no such."""
-        return ACTIONS.get(self.actions[position]["type"])
+        config = self.actions[position]
+        if "delay" in config:
+            return Delayed(run=self.work, when=self.definition.trigger.get("when") or [])
+        return ACTIONS.get(config["type"])
 
     def context(
         self, position: int, *, now: datetime, services: Services, connect: Connect

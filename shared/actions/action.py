@@ -21,6 +21,7 @@ from shared.domain.templates import TemplateContext, render
 from shared.domain.triggers import On, ScheduleKind
 from shared.domain.workflows import Workflow
 from shared.errors import Fault, InvalidInput
+from shared.tracking.click_store import ClickStore
 
 __all__ = [
     "Action",
@@ -81,11 +82,16 @@ class CheckContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What executing actions needs of the process; one for all threads of a worker."""
+    """What executing actions needs of the process; one for all threads of a worker.
+
+    ``public_url`` is where people reach the API, and so the links they click.
+    """
 
     http: HttpCaller
     gateway_url: str | None
     deadline_seconds: float
+    clicks: ClickStore
+    public_url: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,8 +29,10 @@ CLAIMS_REFUSED = Counter(
 MESSAGES_UNREADABLE = Counter(
     "duebook_dead_lettered", "Messages that could not be read, sent to the dead-letter queue."
 )
-RUN_OUTCOMES = Counter(
-    "duebook_run_outcomes", "Executions by how they ended: done, failed, postponed.", ["status"]
+WORK_OUTCOMES = Counter(
+    "duebook_work_outcomes",
+    "Executions by how they ended: done, failed, cancelled, postponed.",
+    ["kind", "status"],
 )
 ACTION_OUTCOMES = Counter("duebook_action_outcomes", "Actions executed.", ["type", "ok"])
 WORKER_LOSSES = Counter("duebook_worker_losses", "Runs whose worker died or fell silent.")

@@ -14,6 +14,7 @@ from shared.domain.columns import Column
 from shared.domain.runs import ClaimedRun
 from shared.queries.custom_tables import insert_table
 from shared.queries.tenants import insert_signing_key, insert_tenant
+from shared.tracking.click_store import PostgresClicks
 
 NOW = datetime(2026, 11, 30, 12, 0, 5, tzinfo=UTC)
 SCHEDULED_FOR = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)
@@ -101,5 +102,11 @@ def a_workspace(conn, http, *, name="tenant", gateway_url=None):
         columns_made=len(COLUMNS),
         now=NOW,
     )
-    services = Services(http=http, gateway_url=gateway_url, deadline_seconds=20)
+    services = Services(
+        http=http,
+        gateway_url=gateway_url,
+        deadline_seconds=20,
+        clicks=PostgresClicks(),
+        public_url="https://links.example",
+    )
     return Workspace(conn=conn, tenant=tenant, table=table, services=services)

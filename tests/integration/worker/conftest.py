@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from ipaddress import ip_network
+from typing import get_args
 
 import pytest
 from psycopg.types.json import Jsonb
@@ -19,10 +20,14 @@ from shared.actions.addresses import AddressPolicy
 from shared.actions.http import HttpCaller
 from shared.db.connection import connect, open_pool
 from shared.domain.definitions import definition_body, definition_hash
+from shared.domain.work import WorkKind
+from shared.tracking.click_store import PostgresClicks
 from tests.builders import a_claimed_run
-from tests.builders_db import insert_records, insert_run, insert_table, row_of
+from tests.builders_db import insert_action, insert_records, insert_run, insert_table, row_of
 from tests.integration.actions.receivers import a_receiver
 from tests.integration.worker.processes import WorkerProcess
+
+PUBLIC_URL = "https://links.example"
 
 
 @dataclass(kw_only=True)
@@ -62,9 +67,10 @@ class Bench:
     def claim(self):
         """Claim all that is due and return what is held of it."""
         return [
-            self.holdings.get(run)
+            self.holdings.get(work)
+            for kind in get_args(WorkKind)
             for urgent in (True, False)
-            for run in self.claimer.claim_due(urgent=urgent, limit=100, fairly=False)
+            for work in self.claimer.claim_due(kind=kind, urgent=urgent, limit=100, fairly=False)
         ]
 
     def execute(self):
@@ -76,6 +82,27 @@ class Bench:
     def flush(self):
         """Wait until what was submitted so far is written."""
         self.committer.submit(HandBack(work=a_claimed_run(id=-1))).result()
+
+    def wait(self, config, **columns):
+        """Insert a due scheduled action, and return its id."""
+        delayed = {"action_type": config["type"], "action_config": Jsonb(config)}
+        return insert_action(self.conn, **delayed | columns)
+
+    def hurry(self):
+        """Make every scheduled action that waits due now, and its deadline with it."""
+        self.conn.execute(
+            "UPDATE scheduled_action SET next_attempt_at = clock_timestamp(),"
+            " announce_at = clock_timestamp(), expires_at = least(expires_at, clock_timestamp())"
+            " WHERE status = 'pending'"
+        )
+
+    def action(self, action_id):
+        return row_of(self.conn, "scheduled_action", action_id)
+
+    def actions(self):
+        """All scheduled actions, oldest first."""
+        rows = self.conn.execute("SELECT to_jsonb(one) FROM scheduled_action AS one ORDER BY id")
+        return [row for (row,) in rows]
 
     def again(self, run_id):
         """Make a waiting run due now."""
@@ -112,6 +139,7 @@ def make_bench(conn, database_url):
             ports=range(1, 65536),
             user_agent="Duebook/test",
         )
+        clicks = PostgresClicks()
         committer = Committer(lambda: connect(url, application_name="committer"))
         committer.start()
         holdings = Holdings()
@@ -119,7 +147,13 @@ def make_bench(conn, database_url):
         performer = Performer(
             pool=pool,
             committer=committer,
-            services=Services(http=caller, gateway_url=gateway_url, deadline_seconds=5),
+            services=Services(
+                http=caller,
+                gateway_url=gateway_url,
+                deadline_seconds=5,
+                clicks=clicks,
+                public_url=PUBLIC_URL,
+            ),
             time=ServerTime(conn),
             may_begin=lambda: bench.may_begin(),
         )
@@ -128,6 +162,7 @@ def make_bench(conn, database_url):
             committer=committer,
             holdings=holdings,
             definitions=Definitions(pool),
+            clicks=clicks,
             time=ServerTime(conn),
         )
         claimer = Claimer(

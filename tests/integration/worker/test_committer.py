@@ -141,7 +141,9 @@ def test_ends_are_counted_by_what_they_are(bench):
 
     def counted():
         statuses = ("done", "failed", "postponed")
-        return [metrics.RUN_OUTCOMES.labels(status)._value.get() for status in statuses]
+        return [
+            metrics.WORK_OUTCOMES.labels("trigger_run", status)._value.get() for status in statuses
+        ]
 
     before = counted()
     steps = [

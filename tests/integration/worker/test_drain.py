@@ -21,7 +21,9 @@ def publish_due(conn, rabbit_url):
     """Announces all that is due, as a scanner does."""
     publisher = AmqpPublisher(rabbit_url, fire_batch=4)
     assert wait_until(publisher.ready, seconds=SECONDS)
-    yield lambda: publisher.publish(announce_batch(conn, urgent=False, limit=100))
+    yield lambda: publisher.publish(
+        announce_batch(conn, kind="trigger_run", urgent=False, limit=100)
+    )
     publisher.close()
 
 

@@ -128,7 +128,7 @@ def test_what_a_claim_took_whose_answer_was_lost_is_given_back(far_bench, proxy)
 
     lost = proxy.lose_answer_to(b"SET status = 'running'")
     with pytest.raises(psycopg.OperationalError):
-        far_bench.claimer.claim_due(urgent=False, limit=10, fairly=False)
+        far_bench.claimer.claim_due(kind="trigger_run", urgent=False, limit=10, fairly=False)
 
     assert lost.wait(30)
     assert counts(far_bench.run(run_id)) == ("running", 1, 1, 0)

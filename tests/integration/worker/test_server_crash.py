@@ -69,8 +69,9 @@ def test_after_a_crash_of_the_server_only_the_lease_counts_for_a_while(conn, cra
     since_crash, since_start = after.execute(_AGES).fetchone()
     assert since_crash < since_start
     between = (since_crash + since_start) / 2
-    assert recover_stale(after, restart_grace_seconds=between) == []
-    assert [run.id for run in recover_stale(after, restart_grace_seconds=0)] == [run_id]
+    assert recover_stale(after, kind="trigger_run", restart_grace_seconds=between) == []
+    recovered = recover_stale(after, kind="trigger_run", restart_grace_seconds=0)
+    assert [run.id for run in recovered] == [run_id]
 
 
 def test_a_worker_outlives_a_crash_of_the_server_and_repeats_nothing(bench, crash, start_worker):

@@ -1,0 +1,98 @@
+"""What follows upon the end of a scheduled action: the next step, or what an expired wait runs."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from psycopg import Connection
+
+from shared.db.clock import server_now
+from shared.domain.delays import delay_of, without_delay
+from shared.domain.scheduled_actions import Branch, ClaimedAction, NewAction
+from shared.effects.delays import after_schedule, timed, wake
+from shared.effects.workflow_steps import follow_up
+from shared.queries.scheduled_actions import insert_actions
+from shared.tracking.click_store import ClickStore
+
+
+@dataclass(slots=True, kw_only=True)
+class NextStep:
+    """The next step of a workflow; ``branch`` is the one that a wait took."""
+
+    action: ClaimedAction
+    branch: Branch | None
+    clicks: ClickStore
+    _link_id: int | None = field(default=None, init=False)
+
+    def record(self, conn: Connection) -> None:
+        """Record the step, if the execution is not at its end."""
+        now = server_now(conn)
+        step = follow_up(conn, self.action, branch=self.branch, clicks=self.clicks, now=now)
+        self._link_id = None if step is None else step.tracking_link_id
+        if step is not None:
+            insert_actions(conn, [step], now=now)
+            wake(conn, [step], now=now)
+
+    def settle(self, conn: Connection) -> None:
+        """Find a click that came while the next wait was being recorded."""
+        if self._link_id is not None:
+            tenant_id = self.action.tenant_id
+            after_schedule(conn, tenant_id=tenant_id, link_id=self._link_id, clicks=self.clicks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnExpiry:
+    """The actions that run since nobody clicked.
+
+    ``source_config`` has the conditions that those which say so judge again; ``then`` is what comes
+    next in a workflow.
+    """
+
+    wait: ClaimedAction
+    source_config: Mapping[str, Any] | None
+    then: NextStep | None = None
+
+    def record(self, conn: Connection) -> None:
+        """Record them, each once."""
+        now = server_now(conn)
+        actions = self.actions(now=now)
+        insert_actions(conn, actions, now=now)
+        wake(conn, actions, now=now)
+        if self.then is not None:
+            self.then.record(conn)
+
+    def settle(self, conn: Connection) -> None:
+        """Settle what comes next: none of the actions waits for a click."""
+        if self.then is not None:
+            self.then.settle(conn)
+
+    def actions(self, *, now: datetime) -> list[NewAction]:
+        """Return them: for the same subject, now or after a delay of their own."""
+        return [
+            timed(self._action(index, config, now=now), delay_of(config), now=now)
+            for index, config in enumerate(self.wait.on_expire or [])
+        ]
+
+    def _action(self, index: int, config: Mapping[str, Any], *, now: datetime) -> NewAction:
+        wait = self.wait
+        origin = json.dumps(["on_expire", wait.origin_key, index])
+        return NewAction(
+            tenant_id=wait.tenant_id,
+            origin_key=hashlib.sha256(origin.encode()).hexdigest(),
+            execute_at=now,
+            action_type=config["type"],
+            action_config=without_delay(config),
+            source_config=self.source_config,
+            context=wait.context if wait.execution is None else {"event": wait.execution.context},
+            definition_hash=wait.definition_hash,
+            line_user_id=wait.line_user_id,
+            table_id=wait.table_id,
+            record_id=wait.record_id,
+            run_id=wait.run_id,
+            event_id=wait.event_id,
+            rule_id=wait.rule_id,
+            depth=wait.depth,
+        )
