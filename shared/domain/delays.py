@@ -56,7 +56,7 @@ def read_delay(
         return None, [_fault(pointer, "delay must be an object")]
     faults = [
         *_unknown_keys(raw, pointer),
-        *_mode_faults(raw, pointer, on_expiry=on_expiry),
+        *_mode_faults(raw, pointer, place, on_expiry=on_expiry),
         *_seconds_faults(raw, pointer),
         *_link_faults(raw, pointer),
         *_condition_faults(raw, pointer, place, schedule_kind),
@@ -117,12 +117,17 @@ def _unknown_keys(raw: Mapping[str, Any], pointer: str) -> Iterator[Fault]:
         yield _fault(child(pointer, key), f"unknown key '{cut(key)}' in a delay")
 
 
-def _mode_faults(raw: Mapping[str, Any], pointer: str, *, on_expiry: bool) -> Iterator[Fault]:
+def _mode_faults(
+    raw: Mapping[str, Any], pointer: str, place: Place, *, on_expiry: bool
+) -> Iterator[Fault]:
     mode = raw.get("mode", "normal")
     if mode not in MODES:
         yield _fault(child(pointer, "mode"), f"delay mode must be one of: {', '.join(MODES)}")
     elif mode == "waitForTracking" and on_expiry:
         message = "an action of on_expire cannot wait for a click again"
+        yield _fault(child(pointer, "mode"), message)
+    elif mode == "waitForTracking" and place == "workflow":
+        message = "in a workflow a node of type wait_for_tracking waits for a click"
         yield _fault(child(pointer, "mode"), message)
 
 

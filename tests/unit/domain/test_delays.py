@@ -177,6 +177,13 @@ def test_a_workflow_has_no_conditions_to_judge_again():
     ]
 
 
+def test_in_a_workflow_no_action_waits_for_a_click():
+    message = "in a workflow a node of type wait_for_tracking waits for a click"
+
+    assert told(A_WAIT, place="workflow", schedule_kind=None) == [invalid("/mode", message)]
+    assert read({"seconds": 5}, place="workflow", schedule_kind=None)[0] == NORMAL
+
+
 @pytest.mark.parametrize(
     ("place", "kind"), [("trigger", "date_column_reached"), ("trigger", None), ("rule", None)]
 )
