@@ -8,6 +8,7 @@ from services.api.resources.commands import COMMAND_ROUTES
 from services.api.resources.events import EVENT_ROUTES
 from services.api.resources.line_users import LINE_USER_ROUTES
 from services.api.resources.records import RECORD_ROUTES
+from services.api.resources.scheduled_actions import SCHEDULED_ACTION_ROUTES
 from services.api.resources.signing_keys import SIGNING_KEY_ROUTES
 from services.api.resources.tables import TABLE_ROUTES
 from services.api.resources.tenants import TENANT_ROUTES
@@ -83,8 +84,9 @@ MOUNTS = (
             *CHATROOM_ROUTES,
             *SIGNING_KEY_ROUTES,
             *LINE_USER_ROUTES,
-            *TRACKING_LINK_ROUTES,
             *EVENT_ROUTES,
+            *TRACKING_LINK_ROUTES,
+            *SCHEDULED_ACTION_ROUTES,
         ),
     ),
 )

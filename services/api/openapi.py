@@ -101,10 +101,11 @@ def _operation(mount: Mount, route: Route, marshmallow: MarshmallowPlugin) -> di
         "responses": _responses(mount, route),
     }
     if route.body is not None:
-        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": route.body}}}
+        content = {JSON: {"schema": route.body}}
+        operation["requestBody"] = {"required": not route.body_optional, "content": content}
     if route.upload is not None:
-        content = {media: {"schema": {"type": "string"}} for media in route.media}
-        operation["requestBody"] = {"required": True, "content": content}
+        texts = {media: {"schema": {"type": "string"}} for media in route.media}
+        operation["requestBody"] = {"required": True, "content": texts}
     return operation
 
 

@@ -95,7 +95,8 @@ class Route:
     """A route below the address of its mount; it has a ``handler`` or an ``upload``.
 
     ``creates``: takes an Idempotency-Key and runs in one transaction with it. ``versioned``: takes
-    If-Match. ``conflicts``: may answer 409. ``media``: what an upload may be.
+    If-Match. ``conflicts``: may answer 409. ``media``: what an upload may be. ``body_optional``: no
+    body is an empty object.
     ``own_transactions``: the handler makes its own; else all but GET run in one.
     """
 
@@ -110,6 +111,7 @@ class Route:
     media: tuple[str, ...] = (JSON,)
     query: type[Schema] = NoQuery
     body: type[Schema] | None = None
+    body_optional: bool = False
     creates: bool = False
     versioned: bool = False
     conflicts: bool = False

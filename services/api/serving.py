@@ -79,7 +79,8 @@ def _read_head(route: Route, *, parts: Parts, scope: Scope) -> _Head:
     limit = parts.max_bulk_bytes if route.upload else parts.max_body_bytes
     length = bodies.body_length(environ, limit=limit)
     takes_body = route.body is not None or route.upload is not None
-    if takes_body and not length:
+    has_body = takes_body and not (route.body_optional and not length)
+    if has_body and not length:
         raise InvalidInput("the body is missing", code="body_missing")
     query = load(route.query, read_query(environ.get("QUERY_STRING", "")))
     if "tenant" in query and scope in ("tenant", "channel"):
@@ -88,7 +89,7 @@ def _read_head(route: Route, *, parts: Parts, scope: Scope) -> _Head:
     return _Head(
         credentials=credentials,
         length=length,
-        media=bodies.media_type(environ, allowed=route.media) if takes_body else None,
+        media=bodies.media_type(environ, allowed=route.media) if has_body else None,
         query=query,
         revision=read_if_match(headers.get("If-Match")) if route.versioned else None,
         key=read_idempotency_key(headers.get("Idempotency-Key")) if route.creates else None,
@@ -115,7 +116,7 @@ def _read_body(route: Route, raw: bytes) -> tuple[Mapping[str, Any], InvalidInpu
             raise InvalidInput("this route takes no body", code="body_not_expected")
         return {}, None
     try:
-        return load(route.body, strict_json.loads(raw)), None
+        return load(route.body, strict_json.loads(raw or b"{}")), None
     except InvalidInput as error:
         if error.code != "json_number_invalid":
             raise
@@ -171,7 +172,6 @@ def _respond(
         raise InvalidInput.of(in_document_order(document, error.faults)) from error
 
 
-def _respond_once(route: Route, call: Call, key: str | None, raw: bytes) -> Response:
 def _follow_up(call: Call) -> None:
     """Do what is left once the effect is committed: its failure is no failure of the request."""
     for step in call.after_commit:
@@ -181,6 +181,7 @@ def _follow_up(call: Call) -> None:
             _log.warning("follow_up_failed", reason=type(error).__name__)
 
 
+def _respond_once(route: Route, call: Call, key: str | None, raw: bytes) -> Response:
     assert route.handler is not None
     if key is None:
         return render(route, route.handler(call))

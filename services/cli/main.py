@@ -9,6 +9,7 @@ from importlib.metadata import version
 import click
 import psycopg
 
+from services.cli.commands.actions import actions
 from services.cli.commands.dead_letters import dead_letters
 from services.cli.commands.dev import dev
 from services.cli.commands.doctor import doctor
@@ -71,6 +72,7 @@ for command in (
     tick,
     preview,
     runs,
+    actions,
     records,
     token,
     dead_letters,

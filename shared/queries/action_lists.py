@@ -93,6 +93,22 @@ def get_action(conn: Connection, tenant_id: UUID, action_id: int) -> ScheduledAc
     return found
 
 
+_FIND_FROZEN = """
+SELECT definition.body
+FROM scheduled_action AS action
+JOIN definition
+    ON definition.tenant_id = action.tenant_id AND definition.hash = action.definition_hash
+WHERE action.id = %(action_id)s AND action.tenant_id = %(tenant_id)s
+"""
+
+
+def find_frozen(conn: Connection, tenant_id: UUID, action_id: int) -> dict[str, Any] | None:
+    """Return the frozen definition of the trigger that scheduled an action; None: it was none."""
+    parameters = {"tenant_id": tenant_id, "action_id": action_id}
+    row = conn.execute(_FIND_FROZEN, parameters).fetchone()
+    return row[0] if row else None
+
+
 # One clause for each filter given, and never prepared: a plan for optional filters, or for a tenant
 # of average size, could use none of the indexes.
 _OF_TENANT = """

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from uuid import UUID
 
+from tests.builders_delayed import insert_action, insert_wait
 from tests.integration.api.callers import Caller, new_table
 
 NOBODYS = UUID("22222222-2222-4222-8222-222222222222")
@@ -92,6 +93,13 @@ def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
             "token": [link["token"], "x" * 32, "short", "x" * 33],
             "token_id": [token, str(NOBODYS)],
             "chatroom_id": [str(NOBODYS)],
+            "action_id": [
+                insert_action(conn, tenant.id),
+                insert_wait(conn, tenant.id),
+                insert_action(conn, tenant.id, status="failed"),
+                insert_action(conn, other_tenant.id),
+                2**63 - 1,
+            ],
             "tenant": [str(tenant.id), str(other_tenant.id), str(NOBODYS)],
         },
         everything=conn.execute(EVERYTHING).fetchone()[0],

@@ -1,0 +1,158 @@
+"""Commands about scheduled actions: ``actions list``, ``show``, ``cancel``, ``run-now`` …"""
+
+from typing import Any
+
+import click
+
+from services.cli.api import Api, api_of_moderator, api_option
+from services.cli.default_group import ListsByDefault
+from services.cli.output import json_option, say_json, say_members, say_table
+
+_ACTIONS = "/v1/scheduled-actions"
+_COLUMNS = {
+    "id": "action",
+    "action_type": "does",
+    "on": "on",
+    "waits": "waits for",
+    "execute_at": "execute at",
+    "status": "status",
+    "retry_count": "retries",
+    "outcome": "outcome",
+}
+
+
+@click.group(cls=ListsByDefault)
+def actions() -> None:
+    """See actions that wait for their time or for a click, and move them.
+
+    Without a command: list.
+    """
+
+
+@actions.command("list", short_help="List scheduled actions, the newest first.")
+@click.option(
+    "--status", type=click.Choice(["pending", "processing", "done", "failed", "cancelled"])
+)
+@click.option("--contact", type=int, metavar="ID", help="Actions on this contact.")
+@click.option("--table", metavar="ID", help="Actions on records of this table.")
+@click.option("--record", type=int, metavar="ID", help="Actions on this record of --table.")
+@click.option("--workflow", type=int, metavar="ID", help="Steps of this workflow.")
+@click.option("--execution", metavar="ID", help="Steps of this execution of a workflow.")
+@click.option("--from", "since", metavar="INSTANT", help="To be executed at or after it.")
+@click.option("--to", "until", metavar="INSTANT", help="To be executed before it.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
+@api_option
+@json_option
+def list_(
+    status: str | None,
+    contact: int | None,
+    table: str | None,
+    record: int | None,
+    workflow: int | None,
+    execution: str | None,
+    since: str | None,
+    until: str | None,
+    limit: int,
+    api_url: str,
+    as_json: bool,
+) -> None:
+    """List scheduled actions, the newest first; with --from or --to in the order of their time."""
+    query = {
+        "status": status,
+        "line_user_id": contact,
+        "table_id": table,
+        "record_id": record,
+        "workflow_id": workflow,
+        "execution_id": execution,
+        "from": since,
+        "to": until,
+    }
+    found = list(api_of_moderator(api_url).items(_ACTIONS, query=query, limit=limit))
+    _say(found, as_json=as_json)
+
+
+@actions.command("show")
+@click.argument("action", type=int)
+@api_option
+@json_option
+def show(action: int, api_url: str, as_json: bool) -> None:
+    """Show ACTION with its settings and its result."""
+    found = api_of_moderator(api_url).call("GET", f"{_ACTIONS}/{action}")
+    (say_json if as_json else say_members)(found)
+
+
+@actions.command("cancel")
+@click.argument("action", type=int, nargs=-1, required=True)
+@api_option
+@json_option
+def cancel(action: tuple[int, ...], api_url: str, as_json: bool) -> None:
+    """Cancel ACTION…, as long as nobody has started it."""
+    _say(_move(api_of_moderator(api_url), action, "cancel"), as_json=as_json)
+
+
+@actions.command("run-now")
+@click.argument("action", type=int, nargs=-1, required=True)
+@click.option(
+    "--branch",
+    type=click.Choice(["clicked", "expired"]),
+    help="The branch that a wait takes: a wait needs one.",
+)
+@api_option
+@json_option
+def run_now(action: tuple[int, ...], branch: str | None, api_url: str, as_json: bool) -> None:
+    """Run ACTION… now, whatever time it waits for."""
+    body = {} if branch is None else {"branch": branch}
+    _say(_move(api_of_moderator(api_url), action, "run-now", body=body), as_json=as_json)
+
+
+@actions.command("retry")
+@click.argument("action", type=int, nargs=-1, required=True)
+@api_option
+@json_option
+def retry(action: tuple[int, ...], api_url: str, as_json: bool) -> None:
+    """Retry ACTION… that failed, with a fresh budget."""
+    _say(_move(api_of_moderator(api_url), action, "retry"), as_json=as_json)
+
+
+def _move(
+    api: Api, ids: tuple[int, ...], verb: str, *, body: object = None
+) -> list[dict[str, Any]]:
+    return [api.call("POST", f"{_ACTIONS}/{one}/{verb}", body=body) for one in ids]
+
+
+def _say(found: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        say_json(found)
+    else:
+        say_table([_row(action) for action in found], _COLUMNS, empty="no scheduled actions")
+
+
+def _row(action: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **action,
+        "on": _subject(action),
+        "waits": _awaited(action),
+        "execute_at": f"{action['execute_at'][:19]}Z",
+        "outcome": action["error"] or _outcome(action["result"]),
+    }
+
+
+def _subject(action: dict[str, Any]) -> str | None:
+    """Return what the action is about, in the words of a table's cell."""
+    if action["record_id"] is not None:
+        return f"record {action['record_id']}"
+    if action["line_user_id"] is not None:
+        return f"contact {action['line_user_id']}"
+    return None
+
+
+def _awaited(action: dict[str, Any]) -> str:
+    if action["mode"] == "normal":
+        return "its time"
+    return action["branch"] or "a click"
+
+
+def _outcome(result: dict[str, Any] | None) -> str | None:
+    if result is None:
+        return None
+    return f"{result['type']} {'ok' if result['ok'] else 'failed'}"
