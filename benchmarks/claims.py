@@ -97,7 +97,7 @@ class Life:
     def announce(self):
         """Announce all that is due."""
         for _ in range(TURN // self.size):
-            announced = announce_batch(self.conn, urgent=False, limit=self.size)
+            announced = announce_batch(self.conn, kind="trigger_run", urgent=False, limit=self.size)
             self.batches.append([Reference(id=row.id, token=row.token) for row in announced])
         return TURN
 
@@ -117,14 +117,15 @@ class Life:
     def finish(self):
         """Finish what was claimed, each with a receipt."""
         for _ in range(TURN // self.size):
-            ended = finish(self.conn, [_finish(run) for run in self.batches.popleft()])
+            finishes = [_finish(run) for run in self.batches.popleft()]
+            ended = finish(self.conn, finishes, kind="trigger_run")
             assert len(ended) == self.size
         return TURN
 
 
 def _finish(run):
     return Finish(
-        run_id=run.id, lease_token=run.lease_token, receipts=[RECEIPT], status="done", error=None
+        id=run.id, lease_token=run.lease_token, receipts=[RECEIPT], status="done", error=None
     )
 
 

@@ -7,6 +7,7 @@ import itertools
 import json
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from uuid import UUID
 
 from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier, Placeholder
@@ -116,11 +117,14 @@ def insert_definition(conn, tenant_id, body=None) -> bytes:
     return hash
 
 
+_HELD = {"leased_until": FAR_OFF, "worker_id": 1, "attempts": 1, "starts": 1}
 _BY_STATUS = {
     "pending": {"announce_at": LONG_AGO, "next_attempt_at": LONG_AGO},
-    "running": {"leased_until": FAR_OFF, "worker_id": 1, "attempts": 1, "starts": 1},
+    "running": _HELD,
+    "processing": _HELD,
     "done": {"finished_at": LONG_AGO},
     "failed": {"finished_at": LONG_AGO, "error": "it failed"},
+    "cancelled": {"finished_at": LONG_AGO, "error": "cancelled"},
 }
 
 
@@ -148,6 +152,49 @@ def insert_runs(conn, table: CustomTable | None = None, *, count, **more) -> lis
     return [insert_run(conn, table, **more) for _ in range(count)]
 
 
+def insert_line_user(conn, tenant_id=None, **more) -> int:
+    """Insert a contact, of a tenant of its own unless one is given, and return its id."""
+    values = {
+        "tenant_id": tenant_id or insert_tenant(conn),
+        "external_id": f"U{next(_serial):032x}",
+        "created_at": LONG_AGO,
+        "updated_at": LONG_AGO,
+    }
+    return insert_row(conn, "line_user", **values | more)
+
+
+def insert_action(conn, *, status="pending", **more) -> int:
+    """Insert a scheduled action, due since long when it is pending, and return its id."""
+    values = {
+        "origin_key": f"action {next(_serial)}",
+        "execute_at": LONG_AGO,
+        "action_type": "notify",
+        "action_config": Jsonb({"type": "notify", "chatroom_id": str(UUID(int=1)), "message": "x"}),
+        "status": status,
+        "created_at": LONG_AGO,
+        "updated_at": LONG_AGO,
+    }
+    if "tenant_id" not in more:
+        values["tenant_id"] = insert_tenant(conn)
+    return insert_row(conn, "scheduled_action", **values | _BY_STATUS[status] | more)
+
+
+def insert_work(conn, kind, *, status="pending", tenant_id=None, **more) -> int:
+    """Insert a row of either kind, ``held`` perhaps, and return its id."""
+    tenant_id = tenant_id or insert_tenant(conn)
+    if kind == "scheduled_action":
+        status = "processing" if status == "held" else status
+        return insert_action(conn, status=status, tenant_id=tenant_id, **more)
+    status = "running" if status == "held" else status
+    return insert_run(conn, insert_table(conn, tenant_id=tenant_id), status=status, **more)
+
+
+def insert_works(conn, kind, *, count, tenant_id=None, **more) -> list[int]:
+    """Insert that many rows of a kind, all of one tenant, and return their ids."""
+    tenant_id = tenant_id or insert_tenant(conn)
+    return [insert_work(conn, kind, tenant_id=tenant_id, **more) for _ in range(count)]
+
+
 def insert_worker(conn, **columns) -> int:
     """Insert a worker that started long ago and return its id; it does not live."""
     values = {
@@ -166,3 +213,30 @@ def row_of(conn, relation, id):
         Identifier(relation)
     )
     return conn.execute(statement, [id]).fetchone()[0]
+
+
+def cells_of(conn, relation, id, *columns):
+    """Return the named columns of a row, times as times."""
+    statement = SQL("SELECT {} FROM {} WHERE id = %s").format(
+        SQL(", ").join(map(Identifier, columns)), Identifier(relation)
+    )
+    return conn.execute(statement, [id]).fetchone()
+
+
+def statuses_of(conn, relation):
+    """Return the status of every row of a table, in order of their ids."""
+    statement = SQL("SELECT status FROM {} ORDER BY id").format(Identifier(relation))
+    return [status for (status,) in conn.execute(statement)]
+
+
+def update_all(conn, relation, **columns):
+    """Set columns of every row of a table."""
+    pairs = SQL(", ").join(
+        SQL("{} = {}").format(Identifier(name), Placeholder(name)) for name in columns
+    )
+    conn.execute(SQL("UPDATE {} SET {}").format(Identifier(relation), pairs), columns)
+
+
+def delete_all(conn, relation):
+    """Delete every row of a table."""
+    conn.execute(SQL("DELETE FROM {}").format(Identifier(relation)))

@@ -136,5 +136,10 @@ def _until(conn: Connection, at: datetime | None) -> float:
 def _born_announced(references: Iterable[Reference]) -> Iterator[Announced]:
     for reference in references:
         yield Announced(
-            id=reference.id, token=reference.token, urgent=False, worker_losses=0, announcements=1
+            kind="trigger_run",
+            id=reference.id,
+            token=reference.token,
+            urgent=False,
+            worker_losses=0,
+            announcements=1,
         )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from uuid import UUID
 
 from shared.domain.instants import instant_text
@@ -74,6 +74,8 @@ class ClaimedRun:
     every start and only grows; ``attempts`` is the retry budget. ``unreadable``: why snapshot or
     receipts could not be read; then neither is there, and nothing may be executed.
     """
+
+    work_kind: ClassVar[Literal["trigger_run"]] = "trigger_run"
 
     id: int
     tenant_id: UUID

@@ -1,8 +1,11 @@
 """What the life cycles of work share: references to rows, announcements, when to try again."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 from uuid import UUID
+
+WorkKind = Literal["trigger_run", "scheduled_action"]
+"""A table whose rows go through the life cycle of work; its name stands in messages too."""
 
 MAX_RETRIES = 3
 """Executions after the first, since the start or the last retry by hand (spec 2 §2)."""
@@ -26,11 +29,60 @@ class Reference(NamedTuple):
 class Announced:
     """A pending row that was just marked as announced and is now to be published."""
 
+    kind: WorkKind
     id: int
     token: UUID
     urgent: bool
     worker_losses: int
     announcements: int
+
+
+class Claimed(Protocol):
+    """A row of either kind that a worker holds."""
+
+    @property
+    def work_kind(self) -> WorkKind:
+        """The table it stands in."""
+
+    @property
+    def id(self) -> int:
+        """Its key there."""
+
+    @property
+    def tenant_id(self) -> UUID:
+        """Whose it is."""
+
+    @property
+    def lease_token(self) -> UUID:
+        """Under which it is held; each write names it."""
+
+    @property
+    def attempts(self) -> int:
+        """The retry budget that is used, this execution included."""
+
+    @property
+    def starts(self) -> int:
+        """Every start so far; only grows."""
+
+    @property
+    def worker_losses(self) -> int:
+        """How many workers it has lost."""
+
+    @property
+    def depth(self) -> int:
+        """Of the chain of causes that led here."""
+
+    @property
+    def open_action(self) -> int | None:
+        """The position of an action that may have been sent without a receipt."""
+
+    @property
+    def action_results(self) -> list[dict[str, Any]]:
+        """The receipts so far."""
+
+    @property
+    def unreadable(self) -> str | None:
+        """Why it could not be read; then nothing of it may be executed."""
 
 
 def retry_delay_seconds(

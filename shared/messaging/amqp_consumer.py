@@ -13,8 +13,7 @@ from pika import BasicProperties, spec
 from pika.channel import Channel
 from pika.frame import Method
 
-from shared.domain.runs import ClaimedRun
-from shared.domain.work import Reference
+from shared.domain.work import Claimed, Reference, WorkKind
 from shared.messaging.amqp_connection import BrokerConnection
 from shared.messaging.messages import UnreadableMessage, read_batch
 from shared.messaging.ports import Claimer
@@ -28,6 +27,7 @@ class _Delivery:
     """A message that is not acknowledged; ``references`` are those not yet offered to a claim."""
 
     tag: int
+    kind: WorkKind
     references: list[Reference]
 
 
@@ -58,17 +58,17 @@ class AmqpConsumer:
         """Return whether work can arrive at this moment."""
         return self._channel is not None and not self._stopped
 
-    def receive(self, *, free: int, timeout: float) -> list[ClaimedRun]:
-        """Return claimed runs, at most twice ``free``, waiting up to ``timeout`` seconds.
+    def receive(self, *, free: int, timeout: float) -> Sequence[Claimed]:
+        """Return claimed work, at most twice ``free``, waiting up to ``timeout`` seconds.
 
         When the claim raises, the deliveries stay and are offered to the next one.
         """
         with self._arrived:
             self._arrived.wait_for(lambda: self._deliveries or self._stopped, timeout)
-            channel, references = self._channel, self._first(2 * free)
-        if not references:
+            channel, (kind, references) = self._channel, self._first(2 * free)
+        if kind is None:
             return []
-        claimed = self._claimer.claim(references)
+        claimed = self._claimer.claim(kind, references)
         metrics.CLAIMS_REFUSED.inc(len(references) - len(claimed))
         self._acknowledge(channel, len(references))
         return claimed
@@ -81,13 +81,15 @@ class AmqpConsumer:
             self._arrived.notify_all()
         self._connection.close()
 
-    def _first(self, limit: int) -> list[Reference]:
+    def _first(self, limit: int) -> tuple[WorkKind | None, list[Reference]]:
+        """Return the first references, up to where those of another kind begin; the kind if any."""
+        kind = self._deliveries[0].kind if self._deliveries else None
         references: list[Reference] = []
         for delivery in self._deliveries:
-            references += delivery.references[: limit - len(references)]
-            if len(references) == limit:
+            if delivery.kind != kind or len(references) == limit:
                 break
-        return references
+            references += delivery.references[: limit - len(references)]
+        return kind, references
 
     def _acknowledge(self, channel: Channel | None, offered: int) -> None:
         """Acknowledge, together, the deliveries of which every reference has been offered."""
@@ -136,8 +138,11 @@ class AmqpConsumer:
             return
         with self._arrived:
             if not self._stopped:
-                references = list(batch.items)
-                self._deliveries.append(_Delivery(tag=method.delivery_tag, references=references))
+                self._deliveries.append(
+                    _Delivery(
+                        tag=method.delivery_tag, kind=batch.kind, references=list(batch.items)
+                    )
+                )
                 self._arrived.notify_all()
 
     def _cancelled(self, _method: Method[spec.Basic.Cancel]) -> None:

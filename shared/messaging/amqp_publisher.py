@@ -144,7 +144,7 @@ class AmqpPublisher:
             channel.basic_publish(
                 exchange="",
                 routing_key=topology.EXECUTE if rows[0].urgent else topology.FIRE,
-                body=Batch(kind="trigger_run", items=references).to_bytes(),
+                body=Batch(kind=rows[0].kind, items=references).to_bytes(),
                 properties=BasicProperties(
                     content_type="application/json",
                     delivery_mode=DeliveryMode.Persistent.value,

@@ -3,14 +3,13 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from itertools import product
+from typing import Any, get_args
 from uuid import UUID
 
 from shared.domain import strict_json
-from shared.domain.work import Announced, Reference
+from shared.domain.work import Announced, Reference, WorkKind
 from shared.errors import AppError, InvalidInput
-
-Kind = Literal["trigger_run"]
 
 VERSION = 1
 MAX_ITEMS = 500
@@ -29,7 +28,7 @@ class UnreadableMessage(AppError):
 class Batch:
     """References to 1 to 500 rows of one kind."""
 
-    kind: Kind
+    kind: WorkKind
     items: tuple[Reference, ...]
 
     def to_bytes(self) -> bytes:
@@ -53,11 +52,11 @@ def read_batch(body: bytes) -> Batch:
 def pack(announced: Sequence[Announced], *, size: int) -> Iterator[list[Announced]]:
     """Yield groups of up to ``size`` rows, one message each.
 
-    Urgent and other rows never share a message. A row that has cost a worker its life is alone:
-    should it do so again, no neighbour loses a start by it.
+    Urgent and other rows never share a message, nor do rows of two kinds. A row that has cost a
+    worker its life is alone: should it do so again, no neighbour loses a start by it.
     """
-    for urgent in (True, False):
-        rows = [row for row in announced if row.urgent == urgent]
+    for urgent, kind in product((True, False), get_args(WorkKind)):
+        rows = [row for row in announced if row.urgent == urgent and row.kind == kind]
         together = [row for row in rows if row.worker_losses == 0]
         for start in range(0, len(together), size):
             yield together[start : start + size]
@@ -66,15 +65,15 @@ def pack(announced: Sequence[Announced], *, size: int) -> Iterator[list[Announce
                 yield [row]
 
 
-def _kind(raw: Mapping[str, Any]) -> Kind:
+def _kind(raw: Mapping[str, Any]) -> WorkKind:
     # The version first: what else a newer one holds is not ours to judge.
     if type(raw.get("v")) is not int or raw["v"] != VERSION:
         raise UnreadableMessage(f"version is not {VERSION}")
     if raw.keys() != _KEYS:
         raise UnreadableMessage(f"keys are not {', '.join(sorted(_KEYS))}")
-    for kind in get_args(Kind):
+    for kind in get_args(WorkKind):
         if raw["kind"] == kind:
-            found: Kind = kind
+            found: WorkKind = kind
             return found
     raise UnreadableMessage("kind is unknown")
 

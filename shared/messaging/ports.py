@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from shared.domain.runs import ClaimedRun
-from shared.domain.work import Announced, Reference
+from shared.domain.work import Announced, Claimed, Reference, WorkKind
 
 
 class Publisher(Protocol):
@@ -29,10 +28,12 @@ class Publisher(Protocol):
 class Claimer(Protocol):
     """How a worker takes rows under its lease; what it returns has been committed."""
 
-    def claim(self, references: Sequence[Reference]) -> list[ClaimedRun]:
+    def claim(self, kind: WorkKind, references: Sequence[Reference]) -> Sequence[Claimed]:
         """Claim these rows; one that is not pending, not due or under another token is left out."""
 
-    def claim_due(self, *, urgent: bool, limit: int, fairly: bool) -> list[ClaimedRun]:
+    def claim_due(
+        self, *, kind: WorkKind, urgent: bool, limit: int, fairly: bool
+    ) -> Sequence[Claimed]:
         """Claim the rows due the longest, or the longest due of each tenant in turn.
 
         Those that are ``urgent``, or the others.
@@ -45,8 +46,8 @@ class Consumer(Protocol):
     def ready(self) -> bool:
         """Return whether work can arrive at this moment."""
 
-    def receive(self, *, free: int, timeout: float) -> list[ClaimedRun]:
-        """Return claimed runs, at most twice ``free`` (threads), waiting up to ``timeout`` seconds.
+    def receive(self, *, free: int, timeout: float) -> Sequence[Claimed]:
+        """Return claimed work, at most twice ``free`` (threads), waiting up to ``timeout`` seconds.
 
         Empty: nothing came, what came was not to be had, or the consumer was stopped. What a claim
         raises goes through; nothing is lost by it.

@@ -1,21 +1,20 @@
-"""The transport without a broker: the table of runs is the queue, NOTIFY the wake-up.
+"""The transport without a broker: the tables of work are the queue, NOTIFY the wake-up.
 
 There is no publisher: who writes a row that can be worked on notifies in its transaction.
 """
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from psycopg import Connection
+from psycopg import Connection, OperationalError
 
-from shared.db.clock import server_now
 from shared.db.listener import Listener
-from shared.domain.runs import ClaimedRun
+from shared.domain.work import Claimed, WorkKind
 from shared.lifecycle import Stop
 from shared.messaging.ports import Claimer
-from shared.queries.announcements import next_announcement_at
+from shared.queries.announcements import Wait, list_waits
 
 # When something is due and yet not to be had, because another worker is just taking it.
 _SHORTEST_PAUSE_SECONDS = 0.02
@@ -26,8 +25,17 @@ _STOP_SECONDS = 5.0
 class _Lane:
     """``backlog``: there was more than the last claim took."""
 
+    kind: WorkKind
     urgent: bool
     backlog: bool = False
+
+
+_LANES: Sequence[tuple[WorkKind, bool]] = (
+    ("trigger_run", False),
+    ("scheduled_action", False),
+    ("scheduled_action", True),
+    ("trigger_run", True),
+)
 
 
 class PostgresConsumer:
@@ -37,7 +45,7 @@ class PostgresConsumer:
         """``open_session`` returns a direct session that listens for work."""
         self._listener = Listener(open_session)
         self._claimer = claimer
-        self._lanes = deque([_Lane(urgent=False), _Lane(urgent=True)])
+        self._lanes = deque(_Lane(kind=kind, urgent=urgent) for kind, urgent in _LANES)
         self._stop = Stop()
         self._receiving = threading.Lock()
 
@@ -45,15 +53,16 @@ class PostgresConsumer:
         """Return whether work can arrive at this moment."""
         return not self._stop.requested
 
-    def receive(self, *, free: int, timeout: float) -> list[ClaimedRun]:
-        """Return claimed runs, at most twice ``free``, waiting up to ``timeout`` seconds."""
+    def receive(self, *, free: int, timeout: float) -> Sequence[Claimed]:
+        """Return claimed work, at most twice ``free``, waiting up to ``timeout`` seconds."""
         with self._receiving:
             if self._stop.requested:
                 return []
-            if claimed := self._claim(2 * free):
+            waits = self._look()
+            if claimed := self._claim(waits, 2 * free):
                 return claimed
-            self._listener.wait(self._pause(timeout), wake=self._stop)
-            return [] if self._stop.requested else self._claim(2 * free)
+            self._listener.wait(_pause(waits, timeout), wake=self._stop)
+            return [] if self._stop.requested else self._claim(self._look(), 2 * free)
 
     def stop(self) -> None:
         """Take nothing any more; a waiting ``receive`` ends."""
@@ -63,20 +72,33 @@ class PostgresConsumer:
             self._listener.close()
             self._receiving.release()
 
-    def _claim(self, limit: int) -> list[ClaimedRun]:
-        """Take what is urgent and what is not, each in turn first: neither waits for all others.
+    def _look(self) -> list[Wait]:
+        """Return when there is something to claim; a session that was lost is opened again."""
+        try:
+            return list_waits(self._listener.session())
+        except OperationalError:
+            self._listener.close()
+            return list_waits(self._listener.session())
 
-        The oldest; when there were more than one claim takes, each tenant in turn.
+    def _claim(self, waits: Sequence[Wait], limit: int) -> list[Claimed]:
+        """Take of each kind what is urgent and what is not, as far as anything is due.
+
+        Each has a share in every claim, so that none waits for all others: those that are soon
+        through come first, and leave what they did not use. The oldest; when there were more than
+        one claim takes, each tenant in turn.
         """
         self._lanes.rotate()
-        claimed: list[ClaimedRun] = []
-        for lane in self._lanes:
-            wanted = limit - len(claimed)
+        due = {(wait.kind, wait.urgent) for wait in waits if wait.seconds <= 0}
+        lanes = [lane for lane in self._lanes if (lane.kind, lane.urgent) in due]
+        lanes.sort(key=lambda lane: lane.backlog)
+        claimed: list[Claimed] = []
+        for number, lane in enumerate(lanes):
+            wanted = -(-(limit - len(claimed)) // (len(lanes) - number))
             if not wanted:
                 break
             try:
                 found = self._claimer.claim_due(
-                    urgent=lane.urgent, limit=wanted, fairly=lane.backlog
+                    kind=lane.kind, urgent=lane.urgent, limit=wanted, fairly=lane.backlog
                 )
             except Exception:
                 if claimed:  # these are held: whoever asks next is told
@@ -86,10 +108,7 @@ class PostgresConsumer:
             claimed += found
         return claimed
 
-    def _pause(self, timeout: float) -> float:
-        conn = self._listener.session()
-        due_at = next_announcement_at(conn)
-        if due_at is None:
-            return timeout
-        seconds = (due_at - server_now(conn)).total_seconds()
-        return min(timeout, max(seconds, _SHORTEST_PAUSE_SECONDS))
+
+def _pause(waits: Sequence[Wait], timeout: float) -> float:
+    seconds = min((wait.seconds for wait in waits), default=timeout)
+    return min(timeout, max(seconds, _SHORTEST_PAUSE_SECONDS))

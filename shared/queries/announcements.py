@@ -2,23 +2,26 @@
 
 Whoever makes a row for immediate sending makes it announced; every other row, and one whose
 announcement was lost, is found here by its age. What is urgent is asked for by itself, so that a
-burst of scheduled work never stands in front of it.
+burst of scheduled work never stands in front of it; and each table (``kind``) by itself, so that
+each statement has one index to walk.
 """
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
-from psycopg.rows import class_row
+from psycopg.rows import args_row, class_row
 
-from shared.domain.work import Announced, Reference
+from shared.domain.work import Announced, WorkKind
+from shared.queries.life_cycle import HELD, for_both
 
 # Two ways to select what is due, each as a list ``due``; a claim without a broker uses them too.
 OLDEST_DUE = """
 WITH due AS MATERIALIZED (
     SELECT id, announce_at, worker_losses
-    FROM trigger_run
+    FROM {table}
     WHERE status = 'pending'
         AND urgent = %(urgent)s
         AND announce_at <= (SELECT clock_timestamp())
@@ -42,33 +45,33 @@ WITH circle AS (
     FROM circle
     WHERE EXISTS (
         SELECT
-        FROM trigger_run AS run
-        WHERE run.tenant_id = circle.id
-            AND run.status = 'pending'
-            AND run.urgent = %(urgent)s
-            AND run.announce_at <= (SELECT clock_timestamp())
+        FROM {table} AS work
+        WHERE work.tenant_id = circle.id
+            AND work.status = 'pending'
+            AND work.urgent = %(urgent)s
+            AND work.announce_at <= (SELECT clock_timestamp())
     )
 ), candidates AS MATERIALIZED (
     SELECT turns.id
     FROM waiting
     CROSS JOIN LATERAL (
         SELECT
-            run.id,
-            run.announce_at,
-            row_number() OVER (ORDER BY run.announce_at, run.id) AS turn
-        FROM trigger_run AS run
-        WHERE run.tenant_id = waiting.id
-            AND run.status = 'pending'
-            AND run.urgent = %(urgent)s
-            AND run.announce_at <= (SELECT clock_timestamp())
-        ORDER BY run.announce_at, run.id
+            work.id,
+            work.announce_at,
+            row_number() OVER (ORDER BY work.announce_at, work.id) AS turn
+        FROM {table} AS work
+        WHERE work.tenant_id = waiting.id
+            AND work.status = 'pending'
+            AND work.urgent = %(urgent)s
+            AND work.announce_at <= (SELECT clock_timestamp())
+        ORDER BY work.announce_at, work.id
         LIMIT least(waiting.share, %(limit)s)
     ) AS turns
     ORDER BY turns.turn, turns.announce_at, turns.id
     LIMIT %(limit)s
 ), due AS MATERIALIZED (
     SELECT id, announce_at, worker_losses
-    FROM trigger_run
+    FROM {table}
     WHERE id = ANY(ARRAY(SELECT id FROM candidates)) AND announce_at <= clock_timestamp()
     ORDER BY id
     FOR UPDATE SKIP LOCKED
@@ -76,19 +79,27 @@ WITH circle AS (
 """
 
 _ANNOUNCE = """
-UPDATE trigger_run AS run
-SET announcements = run.announcements + 1,
+UPDATE {table} AS work
+SET announcements = work.announcements + 1,
     announce_at = clock_timestamp()
-        + least(interval '60 s' * 2 ^ least(run.announcements, 4), interval '10 min')
-WHERE run.id = ANY(ARRAY(SELECT id FROM due))
-RETURNING run.id, run.lease_token AS token, run.urgent, run.worker_losses, run.announcements
+        + least(interval '60 s' * 2 ^ least(work.announcements, 4), interval '10 min')
+WHERE work.id = ANY(ARRAY(SELECT id FROM due))
+RETURNING
+    '{table}' AS kind,
+    work.id,
+    work.lease_token AS token,
+    work.urgent,
+    work.worker_losses,
+    work.announcements
 """
 
-_ANNOUNCE_BATCH = OLDEST_DUE + _ANNOUNCE
+_ANNOUNCE_BATCH = for_both(OLDEST_DUE + _ANNOUNCE)
 
 
-def announce_batch(conn: Connection, *, urgent: bool, limit: int) -> list[Announced]:
-    """pending -> pending: mark up to ``limit`` due runs announced, the oldest; the token stays.
+def announce_batch(
+    conn: Connection, *, kind: WorkKind, urgent: bool, limit: int
+) -> list[Announced]:
+    """pending -> pending: mark up to ``limit`` due rows announced, the oldest; the token stays.
 
     Those that are ``urgent``, or the others.
 
@@ -96,14 +107,15 @@ def announce_batch(conn: Connection, *, urgent: bool, limit: int) -> list[Announ
     back short, come back here; when this one is short, all that was due has been taken.
     """
     with conn.cursor(row_factory=class_row(Announced)) as cursor:
-        return cursor.execute(_ANNOUNCE_BATCH, {"urgent": urgent, "limit": limit}).fetchall()
+        parameters = {"urgent": urgent, "limit": limit}
+        return cursor.execute(_ANNOUNCE_BATCH[kind], parameters).fetchall()
 
 
-_ANNOUNCE_BATCH_FAIRLY = FAIREST_DUE + _ANNOUNCE
+_ANNOUNCE_BATCH_FAIRLY = for_both(FAIREST_DUE + _ANNOUNCE)
 
 
 def announce_batch_fairly(
-    conn: Connection, *, urgent: bool, limit: int, after: UUID
+    conn: Connection, *, kind: WorkKind, urgent: bool, limit: int, after: UUID
 ) -> list[Announced]:
     """pending -> pending: as ``announce_batch``, the oldest of each tenant in turn.
 
@@ -112,12 +124,12 @@ def announce_batch_fairly(
     """
     with conn.cursor(row_factory=class_row(Announced)) as cursor:
         parameters = {"urgent": urgent, "limit": limit, "after": after}
-        return cursor.execute(_ANNOUNCE_BATCH_FAIRLY, parameters).fetchall()
+        return cursor.execute(_ANNOUNCE_BATCH_FAIRLY[kind], parameters).fetchall()
 
 
-_UNANNOUNCE = """
+_UNANNOUNCE = for_both("""
 WITH unsent AS MATERIALIZED (
-    SELECT run.id
+    SELECT work.id
     FROM (
         SELECT id, token
         FROM unnest(%(ids)b::bigint[], %(tokens)b::uuid[]) AS named (id, token)
@@ -125,106 +137,178 @@ WITH unsent AS MATERIALIZED (
     ) AS reference
     CROSS JOIN LATERAL (
         SELECT id
-        FROM trigger_run
+        FROM {table}
         WHERE id = reference.id
             AND lease_token = reference.token
             AND announce_at IS NOT NULL
             AND announcements > 0
         FOR UPDATE
-    ) AS run
+    ) AS work
 )
-UPDATE trigger_run
+UPDATE {table}
 SET announcements = announcements - 1, announce_at = clock_timestamp()
 WHERE id = ANY(ARRAY(SELECT id FROM unsent))
 RETURNING id
-"""
+""")
 
 
-def unannounce(conn: Connection, references: Sequence[Reference | Announced]) -> list[int]:
-    """pending -> pending: take announcements back that were not confirmed; return the ids."""
-    parameters = {
-        "ids": [reference.id for reference in references],
-        "tokens": [reference.token for reference in references],
-    }
-    return [id for (id,) in conn.execute(_UNANNOUNCE, parameters)]
+def unannounce(conn: Connection, announced: Sequence[Announced]) -> list[Announced]:
+    """pending -> pending: take announcements back that were not confirmed; return those."""
+    return [row for kind in HELD for row in _unannounce(conn, announced, kind)]
 
 
-_NEXT_ANNOUNCEMENT_AT = """
-SELECT least(
-    (SELECT min(announce_at) FROM trigger_run WHERE status = 'pending' AND urgent),
-    (SELECT min(announce_at) FROM trigger_run WHERE status = 'pending' AND NOT urgent)
+def _unannounce(
+    conn: Connection, announced: Sequence[Announced], kind: WorkKind
+) -> list[Announced]:
+    rows = [row for row in announced if row.kind == kind]
+    if not rows:
+        return []
+    parameters = {"ids": [row.id for row in rows], "tokens": [row.token for row in rows]}
+    moved = {id for (id,) in conn.execute(_UNANNOUNCE[kind], parameters)}
+    return [row for row in rows if row.id in moved]
+
+
+class Wait(NamedTuple):
+    """How long until the first of a table's pending rows wants to be offered; urgent ones apart.
+
+    ``seconds`` are not above zero when it is due.
+    """
+
+    kind: WorkKind
+    urgent: bool
+    seconds: float
+
+
+# Four looks at the head of an index, whatever waits behind.
+_EARLIEST = """
+WITH earliest AS (
+    SELECT
+        'trigger_run' AS kind,
+        true AS urgent,
+        (SELECT min(announce_at) FROM trigger_run WHERE status = 'pending' AND urgent) AS at
+    UNION ALL
+    SELECT
+        'trigger_run',
+        false,
+        (SELECT min(announce_at) FROM trigger_run WHERE status = 'pending' AND NOT urgent)
+    UNION ALL
+    SELECT
+        'scheduled_action',
+        true,
+        (SELECT min(announce_at) FROM scheduled_action WHERE status = 'pending' AND urgent)
+    UNION ALL
+    SELECT
+        'scheduled_action',
+        false,
+        (SELECT min(announce_at) FROM scheduled_action WHERE status = 'pending' AND NOT urgent)
 )
 """
 
+_WAITS = """
+SELECT kind, urgent, extract(epoch FROM at - clock_timestamp())::float8 AS seconds
+FROM earliest
+WHERE at IS NOT NULL
+"""
+
+_LIST_WAITS = _EARLIEST + _WAITS
+
+
+def list_waits(conn: Connection) -> list[Wait]:
+    """Return how long each table's pending rows wait, where there are any."""
+    with conn.cursor(row_factory=args_row(Wait)) as cursor:
+        return cursor.execute(_LIST_WAITS).fetchall()
+
+
+_OF_ALL = """
+SELECT min(at)
+FROM earliest
+"""
+
+_NEXT_ANNOUNCEMENT_AT = _EARLIEST + _OF_ALL
+
 
 def next_announcement_at(conn: Connection) -> datetime | None:
-    """Return when the next pending run wants to be offered, None when none waits."""
+    """Return when the next pending row wants to be offered, None when none waits."""
     row = conn.execute(_NEXT_ANNOUNCEMENT_AT).fetchone()
     return row[0] if row else None
 
 
-_COUNT_DUE = """
-SELECT count(*)
-FROM (
+# The longest due of each table, urgent ones apart.
+_LONGEST_DUE = """
+WITH due AS (
     (
-        SELECT
+        SELECT announcements
         FROM trigger_run
         WHERE status = 'pending' AND urgent AND announce_at <= (SELECT clock_timestamp())
+        ORDER BY announce_at, id
         LIMIT %(limit)s
     )
     UNION ALL
     (
-        SELECT
+        SELECT announcements
         FROM trigger_run
         WHERE status = 'pending' AND NOT urgent AND announce_at <= (SELECT clock_timestamp())
+        ORDER BY announce_at, id
         LIMIT %(limit)s
     )
-    LIMIT %(limit)s
-) AS due
+    UNION ALL
+    (
+        SELECT announcements
+        FROM scheduled_action
+        WHERE status = 'pending' AND urgent AND announce_at <= (SELECT clock_timestamp())
+        ORDER BY announce_at, id
+        LIMIT %(limit)s
+    )
+    UNION ALL
+    (
+        SELECT announcements
+        FROM scheduled_action
+        WHERE status = 'pending' AND NOT urgent AND announce_at <= (SELECT clock_timestamp())
+        ORDER BY announce_at, id
+        LIMIT %(limit)s
+    )
+)
 """
+
+_COUNT = """
+SELECT count(*)
+FROM (SELECT FROM due LIMIT %(limit)s) AS counted
+"""
+
+_COUNT_DUE = _LONGEST_DUE + _COUNT
 
 
 def count_due(conn: Connection, *, limit: int) -> int:
-    """Return how many pending runs want to be offered now, counting no further than ``limit``."""
+    """Return how many pending rows want to be offered now, counting no further than ``limit``."""
     row = conn.execute(_COUNT_DUE, {"limit": limit}).fetchone()
     return row[0] if row else 0
 
 
-_COUNT_RUNNING = "SELECT count(*) FROM trigger_run WHERE status = 'running'"
+_COUNT_RUNNING = """
+SELECT
+    (SELECT count(*) FROM trigger_run WHERE status = 'running')
+    + (SELECT count(*) FROM scheduled_action WHERE status = 'processing')
+"""
 
 
 def count_running(conn: Connection) -> int:
-    """Return how many runs are held by workers."""
+    """Return how many rows are held by workers."""
     row = conn.execute(_COUNT_RUNNING).fetchone()
     return row[0] if row else 0
 
 
-_COUNT_OVERDUE = """
+_COUNT_ANNOUNCED = """
 SELECT count(*) FILTER (WHERE announcements > 0)
-FROM (
-    (
-        SELECT announcements
-        FROM trigger_run
-        WHERE status = 'pending' AND urgent AND announce_at <= (SELECT clock_timestamp())
-        ORDER BY announce_at, id
-        LIMIT %(limit)s
-    )
-    UNION ALL
-    (
-        SELECT announcements
-        FROM trigger_run
-        WHERE status = 'pending' AND NOT urgent AND announce_at <= (SELECT clock_timestamp())
-        ORDER BY announce_at, id
-        LIMIT %(limit)s
-    )
-) AS due
+FROM due
 """
+
+_COUNT_OVERDUE = _LONGEST_DUE + _COUNT_ANNOUNCED
 
 
 def count_overdue(conn: Connection, *, limit: int) -> int:
-    """Return how many were announced and yet not claimed of the longest due runs.
+    """Return how many were announced and yet not claimed of the longest due rows.
 
-    ``limit`` of those that are urgent are looked at, and as many of the others.
+    ``limit`` of each table's urgent ones are looked at, and as many of its others.
     """
     row = conn.execute(_COUNT_OVERDUE, {"limit": limit}).fetchone()
     return row[0] if row else 0

@@ -1,4 +1,8 @@
-"""Claims: pending work becomes a worker's, under a lease and a new token."""
+"""Claims: pending work becomes a worker's, under a lease and a new token.
+
+A claimed run comes with all that executing it needs. Of a scheduled action only the id comes: what
+belongs to it is read after the claim has committed (``scheduled_actions.load_claimed``).
+"""
 
 import json
 from collections.abc import Sequence
@@ -11,23 +15,24 @@ from psycopg.rows import RowMaker, dict_row
 from shared.domain.runs import ClaimedRun
 from shared.domain.work import Reference
 from shared.queries.announcements import FAIREST_DUE, OLDEST_DUE
+from shared.queries.life_cycle import made_for
 
 _OFFERED = """
 WITH due AS MATERIALIZED (
-    SELECT run.id
+    SELECT work.id
     FROM unnest(%(ids)b::bigint[], %(tokens)b::uuid[]) AS reference (id, token)
     CROSS JOIN LATERAL (
         SELECT id
-        FROM trigger_run
+        FROM {table}
         WHERE id = reference.id
             AND lease_token = reference.token
             AND next_attempt_at <= clock_timestamp()
         FOR UPDATE SKIP LOCKED
-    ) AS run
+    ) AS work
 )
 """
 
-# A run whose worker was lost is taken alone: one that kills its process must not take its
+# A row whose worker was lost is taken alone: one that kills its process must not take its
 # neighbours' budget with it. It waits until it is the oldest.
 _TAKEN = """
 , turns AS (
@@ -46,43 +51,55 @@ _TAKEN = """
 """
 
 _CLAIM = """
-UPDATE trigger_run AS run
-SET status = 'running',
+UPDATE {table} AS work
+SET status = '{held}',
     lease_token = %(lease_token)s,
     worker_id = %(worker_id)s,
     leased_until = clock_timestamp() + make_interval(secs => %(lease_seconds)s),
-    attempts = run.attempts + 1,
-    starts = run.starts + 1,
+    attempts = work.attempts + 1,
+    starts = work.starts + 1,
     next_attempt_at = NULL,
     announce_at = NULL,
     updated_at = clock_timestamp()
 """
 
-_CLAIMED = """
+_CLAIMED_RUN = """
 RETURNING
-    run.id,
-    run.tenant_id,
-    run.table_id,
+    work.id,
+    work.tenant_id,
+    work.table_id,
     (
         SELECT owner.trashed_at IS NULL
         FROM custom_table AS owner
-        WHERE owner.id = run.table_id
+        WHERE owner.id = work.table_id
     ) AS table_lives,
-    run.trigger_id,
-    run.kind,
-    run.record_id,
-    run.identity,
-    run.window_key,
-    run.scheduled_for,
-    run.definition_hash,
-    run.snapshot::text,
-    run.action_results::text,
-    run.open_action,
-    run.attempts,
-    run.starts,
-    run.worker_losses,
-    run.depth,
-    run.lease_token
+    work.trigger_id,
+    work.kind,
+    work.record_id,
+    work.identity,
+    work.window_key,
+    work.scheduled_for,
+    work.definition_hash,
+    work.snapshot::text,
+    work.action_results::text,
+    work.open_action,
+    work.attempts,
+    work.starts,
+    work.worker_losses,
+    work.depth,
+    work.lease_token
+"""
+
+_CLAIMED_ID = """
+RETURNING work.id
+"""
+
+_OF_DUE = """
+WHERE work.id = ANY(ARRAY(SELECT id FROM due))
+"""
+
+_OF_TAKEN = """
+WHERE work.id = ANY(ARRAY(SELECT id FROM taken))
 """
 
 
@@ -101,15 +118,15 @@ def _readable(row: dict[str, Any]) -> ClaimedRun:
     return ClaimedRun(**row)
 
 
-_OF_DUE = """
-WHERE run.id = ANY(ARRAY(SELECT id FROM due))
-"""
+def _offered(references: Sequence[Reference]) -> dict[str, Any]:
+    return {
+        "ids": [reference.id for reference in references],
+        "tokens": [reference.token for reference in references],
+    }
 
-_OF_TAKEN = """
-WHERE run.id = ANY(ARRAY(SELECT id FROM taken))
-"""
 
-_CLAIM_OFFERED = _OFFERED + _CLAIM + _OF_DUE + _CLAIMED
+_TAKE_OFFERED = _OFFERED + _CLAIM + _OF_DUE
+_CLAIM_OFFERED = made_for("trigger_run", _TAKE_OFFERED + _CLAIMED_RUN)
 
 
 def claim(
@@ -125,19 +142,31 @@ def claim(
     ``lease_token`` is new, one for the batch. A run that is not returned is held by somebody, not
     due, or gone: never an error.
     """
-    parameters = {
-        "ids": [reference.id for reference in references],
-        "tokens": [reference.token for reference in references],
-        "worker_id": worker_id,
-        "lease_token": lease_token,
-        "lease_seconds": lease_seconds,
-    }
+    lease = {"worker_id": worker_id, "lease_token": lease_token, "lease_seconds": lease_seconds}
     with conn.cursor(row_factory=_claimed_run) as cursor:
-        return cursor.execute(_CLAIM_OFFERED, parameters).fetchall()
+        return cursor.execute(_CLAIM_OFFERED, _offered(references) | lease).fetchall()
 
 
-_CLAIM_OLDEST = OLDEST_DUE + _TAKEN + _CLAIM + _OF_TAKEN + _CLAIMED
-_CLAIM_FAIREST = FAIREST_DUE + _TAKEN + _CLAIM + _OF_TAKEN + _CLAIMED
+_CLAIM_OFFERED_ACTIONS = made_for("scheduled_action", _TAKE_OFFERED + _CLAIMED_ID)
+
+
+def claim_actions(
+    conn: Connection,
+    references: Sequence[Reference],
+    *,
+    worker_id: int,
+    lease_token: UUID,
+    lease_seconds: float,
+) -> list[int]:
+    """pending -> processing: as ``claim``, of scheduled actions; return their ids."""
+    lease = {"worker_id": worker_id, "lease_token": lease_token, "lease_seconds": lease_seconds}
+    return [id for (id,) in conn.execute(_CLAIM_OFFERED_ACTIONS, _offered(references) | lease)]
+
+
+_TAKE_OLDEST = OLDEST_DUE + _TAKEN + _CLAIM + _OF_TAKEN
+_TAKE_FAIREST = FAIREST_DUE + _TAKEN + _CLAIM + _OF_TAKEN
+_CLAIM_OLDEST = made_for("trigger_run", _TAKE_OLDEST + _CLAIMED_RUN)
+_CLAIM_FAIREST = made_for("trigger_run", _TAKE_FAIREST + _CLAIMED_RUN)
 
 
 def claim_due(
@@ -156,14 +185,29 @@ def claim_due(
     The oldest, or with ``after`` the oldest of each tenant in turn, as ``announce_batch_fairly``
     does. A run whose worker was lost comes alone.
     """
-    parameters = {
-        "urgent": urgent,
-        "limit": limit,
-        "after": after,
-        "worker_id": worker_id,
-        "lease_token": lease_token,
-        "lease_seconds": lease_seconds,
-    }
+    lease = {"worker_id": worker_id, "lease_token": lease_token, "lease_seconds": lease_seconds}
+    parameters = {"urgent": urgent, "limit": limit, "after": after} | lease
     statement = _CLAIM_OLDEST if after is None else _CLAIM_FAIREST
     with conn.cursor(row_factory=_claimed_run) as cursor:
         return cursor.execute(statement, parameters).fetchall()
+
+
+_CLAIM_OLDEST_ACTIONS = made_for("scheduled_action", _TAKE_OLDEST + _CLAIMED_ID)
+_CLAIM_FAIREST_ACTIONS = made_for("scheduled_action", _TAKE_FAIREST + _CLAIMED_ID)
+
+
+def claim_due_actions(
+    conn: Connection,
+    *,
+    urgent: bool,
+    limit: int,
+    after: UUID | None,
+    worker_id: int,
+    lease_token: UUID,
+    lease_seconds: float,
+) -> list[int]:
+    """pending -> processing: as ``claim_due``, of scheduled actions; return their ids."""
+    lease = {"worker_id": worker_id, "lease_token": lease_token, "lease_seconds": lease_seconds}
+    parameters = {"urgent": urgent, "limit": limit, "after": after} | lease
+    statement = _CLAIM_OLDEST_ACTIONS if after is None else _CLAIM_FAIREST_ACTIONS
+    return [id for (id,) in conn.execute(statement, parameters)]

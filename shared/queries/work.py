@@ -1,8 +1,9 @@
 """What happens to work under a lease: renewed, noted, postponed, handed back, finished, recovered.
 
 Each function is an arrow of docs/state-machines.md: its WHERE clause is the guard, and it returns
-what it moved. Rows are locked in id order, so that two batches never wait for each other in a
-circle. Claims are in ``claims``; what a person does to a run by hand is in ``trigger_runs``.
+what it moved. ``kind`` is the table; ``held`` is its status of what a worker holds. Rows are locked
+in id order, so that two batches never wait for each other in a circle. Claims are in ``claims``;
+what a person does by hand is in ``trigger_runs`` and ``scheduled_actions``.
 """
 
 from collections.abc import Sequence
@@ -14,151 +15,163 @@ from psycopg import Connection
 from psycopg.rows import args_row, class_row
 from psycopg.types.json import Jsonb
 
-from shared.domain.work import MAX_WORKER_LOSSES
+from shared.domain.work import MAX_WORKER_LOSSES, WorkKind
 from shared.queries.arrays import prepare
+from shared.queries.life_cycle import HELD, for_both
 from shared.queries.workers import LIVING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
-    """The end of a run; ``error`` is None if it is done.
+    """The end of a row; ``error`` is None if it is done. Only scheduled actions are cancelled.
 
     ``receipts`` replace those stored; with None these stay.
     """
 
-    run_id: int
+    id: int
     lease_token: UUID
     receipts: list[dict[str, Any]] | None
-    status: Literal["done", "failed"]
+    status: Literal["done", "failed", "cancelled"]
     error: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """A run that had lost its worker, and what became of it."""
+    """A row that had lost its worker, and what became of it."""
 
     id: int
     status: Literal["pending", "failed"]
 
 
 class Lease(NamedTuple):
-    """A run that a worker still holds; not ``is_renewed``: a lock was in the way, for now."""
+    """A row that a worker still holds; not ``is_renewed``: a lock was in the way, for now."""
 
-    run_id: int
+    id: int
     token: UUID
     is_renewed: bool
 
 
 # What somebody has locked just now is left for the next time. To wait for one row would keep all
 # others from being renewed, and could close a circle with the steps that are being written.
-_RENEW = """
+_RENEW = for_both("""
 WITH held AS MATERIALIZED (
     SELECT id, lease_token
-    FROM trigger_run
+    FROM {table}
     WHERE worker_id = %(worker_id)s
-        AND status = 'running'
+        AND status = '{held}'
         AND lease_token = ANY(%(lease_tokens)b::uuid[])
 ), free AS MATERIALIZED (
     SELECT id
-    FROM trigger_run
+    FROM {table}
     WHERE worker_id = %(worker_id)s
-        AND status = 'running'
+        AND status = '{held}'
         AND lease_token = ANY(%(lease_tokens)b::uuid[])
     FOR UPDATE SKIP LOCKED
 ), renewed AS (
-    UPDATE trigger_run
+    UPDATE {table}
     SET leased_until = clock_timestamp() + make_interval(secs => %(lease_seconds)s),
         updated_at = clock_timestamp()
     WHERE id = ANY(ARRAY(SELECT id FROM free))
     RETURNING id
 )
-SELECT held.id AS run_id, held.lease_token AS token, renewed.id IS NOT NULL AS is_renewed
+SELECT held.id, held.lease_token AS token, renewed.id IS NOT NULL AS is_renewed
 FROM held
 LEFT JOIN renewed ON renewed.id = held.id
 ORDER BY held.id
-"""
+""")
 
 
 def renew(
-    conn: Connection, *, worker_id: int, lease_tokens: Sequence[UUID], lease_seconds: float
+    conn: Connection,
+    *,
+    kind: WorkKind,
+    worker_id: int,
+    lease_tokens: Sequence[UUID],
+    lease_seconds: float,
 ) -> list[Lease]:
-    """running -> running: move the leases on; return those that are still held, by run."""
+    """held -> held: move the leases on; return those that are still held, by id."""
     parameters = {
         "worker_id": worker_id,
         "lease_tokens": list(lease_tokens),
         "lease_seconds": lease_seconds,
     }
     with conn.cursor(row_factory=args_row(Lease)) as cursor:
-        return cursor.execute(_RENEW, parameters).fetchall()
+        return cursor.execute(_RENEW[kind], parameters).fetchall()
 
 
-_MARK_INTENTS = """
+_MARK_INTENTS = for_both("""
 WITH intent AS MATERIALIZED (
     SELECT id, position
     FROM unnest(%(ids)b::bigint[], %(positions)b::smallint[]) AS named (id, position)
     ORDER BY id
 ), held AS MATERIALIZED (
-    SELECT run.id
+    SELECT work.id
     FROM intent
     CROSS JOIN LATERAL (
         SELECT id
-        FROM trigger_run
+        FROM {table}
         WHERE id = intent.id AND lease_token = %(lease_token)s AND leased_until IS NOT NULL
         FOR UPDATE
-    ) AS run
+    ) AS work
 )
-UPDATE trigger_run AS run
+UPDATE {table} AS work
 SET open_action = intent.position, updated_at = clock_timestamp()
 FROM intent
-WHERE run.id = ANY(ARRAY(SELECT id FROM held)) AND intent.id = run.id
-RETURNING run.id
-"""
+WHERE work.id = ANY(ARRAY(SELECT id FROM held)) AND intent.id = work.id
+RETURNING work.id
+""")
 
 
 def mark_intents(
-    conn: Connection, *, lease_token: UUID, intents: Sequence[tuple[int, int]]
+    conn: Connection, *, kind: WorkKind, lease_token: UUID, intents: Sequence[tuple[int, int]]
 ) -> list[int]:
-    """running -> running: note that an external action (run id, position) may now be sent.
+    """held -> held: note that an external action (row id, position) may now be sent.
 
-    Return the ids of the runs still held: the action of any other must not begin.
+    Return the ids of the rows still held: the action of any other must not begin.
     """
     parameters = {
         "lease_token": lease_token,
-        "ids": [run_id for run_id, _ in intents],
+        "ids": [id for id, _ in intents],
         "positions": [position for _, position in intents],
     }
-    moved = conn.execute(_MARK_INTENTS, parameters, prepare=prepare(intents))
+    moved = conn.execute(_MARK_INTENTS[kind], parameters, prepare=prepare(intents))
     return [id for (id,) in moved]
 
 
-_SAVE_RECEIPTS = """
-UPDATE trigger_run
+_SAVE_RECEIPTS = for_both("""
+UPDATE {table}
 SET action_results = %(receipts)s, open_action = NULL, updated_at = clock_timestamp()
-WHERE id = %(run_id)s
+WHERE id = %(id)s
     AND lease_token = %(lease_token)s
     AND (leased_until IS NOT NULL OR (announce_at IS NOT NULL AND %(is_ok)s))
 RETURNING status
-"""
+""")
 
 
 def save_receipts(
-    conn: Connection, *, run_id: int, lease_token: UUID, receipts: list[dict[str, Any]], is_ok: bool
+    conn: Connection,
+    *,
+    kind: WorkKind,
+    id: int,
+    lease_token: UUID,
+    receipts: list[dict[str, Any]],
+    is_ok: bool,
 ) -> bool:
-    """running -> running, pending -> pending: replace the receipts between two actions.
+    """held -> held, pending -> pending: replace the receipts between two actions.
 
-    False: the run is held no longer. ``is_ok``: the action that was executed last ended well; that
-    is noted also for a holder whose lease ran out, as long as nobody claimed the run since.
+    False: the row is held no longer. ``is_ok``: the action that was executed last ended well; that
+    is noted also for a holder whose lease ran out, as long as nobody claimed the row since.
     """
     parameters = {
-        "run_id": run_id,
+        "id": id,
         "lease_token": lease_token,
         "receipts": Jsonb(receipts),
         "is_ok": is_ok,
     }
-    return conn.execute(_SAVE_RECEIPTS, parameters).fetchone() == ("running",)
+    return conn.execute(_SAVE_RECEIPTS[kind], parameters).fetchone() == (HELD[kind],)
 
 
-# Only an ok that comes late has grace: its run was swept, and nobody has claimed it since.
+# Only an ok that comes late has grace: its row was swept, and nobody has claimed it since.
 _FINISHES = """
 WITH finish AS MATERIALIZED (
     SELECT id, token, receipts, status, error
@@ -171,20 +184,20 @@ WITH finish AS MATERIALIZED (
     ) AS named (id, token, receipts, status, error)
     ORDER BY id
 ), held AS MATERIALIZED (
-    SELECT run.id
+    SELECT work.id
     FROM finish
     CROSS JOIN LATERAL (
         SELECT id
-        FROM trigger_run
+        FROM {table}
         WHERE id = finish.id
             AND lease_token = finish.token
             AND (leased_until IS NOT NULL OR (announce_at IS NOT NULL AND finish.status = 'done'))
         FOR UPDATE
-    ) AS run
+    ) AS work
 )
-UPDATE trigger_run AS run
+UPDATE {table} AS work
 SET status = finish.status,
-    action_results = coalesce(finish.receipts, run.action_results),
+    action_results = coalesce(finish.receipts, work.action_results),
     error = finish.error,
 """
 
@@ -200,68 +213,68 @@ _ENDED = """
 
 _OF_FINISHES = """
 FROM finish
-WHERE run.id = ANY(ARRAY(SELECT id FROM held)) AND finish.id = run.id
-RETURNING run.id
+WHERE work.id = ANY(ARRAY(SELECT id FROM held)) AND finish.id = work.id
+RETURNING work.id
 """
 
-_FINISH_SEVERAL = _FINISHES + _ENDED + _OF_FINISHES
+_FINISH_SEVERAL = for_both(_FINISHES + _ENDED + _OF_FINISHES)
 
-# An internal action ends its run alone, in its own transaction: a third of the cost.
+# An internal action ends its row alone, in its own transaction: a third of the cost.
 _FINISH_ALONE = """
-UPDATE trigger_run AS run
+UPDATE {table} AS work
 SET status = %(status)s,
-    action_results = coalesce(%(receipts)s::jsonb, run.action_results),
+    action_results = coalesce(%(receipts)s::jsonb, work.action_results),
     error = %(error)s,
 """
 
-_OF_RUN = """
-WHERE run.id = %(id)s
-    AND run.lease_token = %(token)s
-    AND (run.leased_until IS NOT NULL OR (run.announce_at IS NOT NULL AND %(status)s = 'done'))
-RETURNING run.id
+_OF_ONE = """
+WHERE work.id = %(id)s
+    AND work.lease_token = %(token)s
+    AND (work.leased_until IS NOT NULL OR (work.announce_at IS NOT NULL AND %(status)s = 'done'))
+RETURNING work.id
 """
 
-_FINISH_ONE = _FINISH_ALONE + _ENDED + _OF_RUN
+_FINISH_ONE = for_both(_FINISH_ALONE + _ENDED + _OF_ONE)
 
 
-def finish(conn: Connection, finishes: Sequence[Finish]) -> list[int]:
-    """running -> done | failed, pending -> done: end runs; return the ids of those that ended.
+def finish(conn: Connection, finishes: Sequence[Finish], *, kind: WorkKind) -> list[int]:
+    """held -> done | failed | cancelled, pending -> done: end rows; return the ids of those ended.
 
-    ``done`` is taken from a holder whose lease ran out too, as long as nobody claimed the run since
-    (the token is the same); ``failed`` is not.
+    ``done`` is taken from a holder whose lease ran out too, as long as nobody claimed the row since
+    (the token is the same); nothing else is.
     """
     if len(finishes) == 1:
-        return _finish_one(conn, finishes[0])
+        return _finish_one(conn, finishes[0], kind)
     parameters = {
-        "ids": [finish.run_id for finish in finishes],
+        "ids": [finish.id for finish in finishes],
         "tokens": [finish.lease_token for finish in finishes],
         "receipts": [_stored(finish.receipts) for finish in finishes],
         "statuses": [finish.status for finish in finishes],
         "errors": [finish.error for finish in finishes],
     }
-    moved = conn.execute(_FINISH_SEVERAL, parameters, prepare=prepare(finishes))
+    moved = conn.execute(_FINISH_SEVERAL[kind], parameters, prepare=prepare(finishes))
     return [id for (id,) in moved]
 
 
-def _finish_one(conn: Connection, finish: Finish) -> list[int]:
+def _finish_one(conn: Connection, finish: Finish, kind: WorkKind) -> list[int]:
     parameters = {
-        "id": finish.run_id,
+        "id": finish.id,
         "token": finish.lease_token,
         "receipts": _stored(finish.receipts),
         "status": finish.status,
         "error": finish.error,
     }
-    return [id for (id,) in conn.execute(_FINISH_ONE, parameters)]
+    return [id for (id,) in conn.execute(_FINISH_ONE[kind], parameters)]
 
 
 def _stored(receipts: list[dict[str, Any]] | None) -> Jsonb | None:
     return None if receipts is None else Jsonb(receipts)
 
 
-_POSTPONE = """
-UPDATE trigger_run AS run
+_POSTPONE = for_both("""
+UPDATE {table} AS work
 SET status = 'pending',
-    action_results = coalesce(%(receipts)s, run.action_results),
+    action_results = coalesce(%(receipts)s, work.action_results),
     open_action = NULL,
     worker_id = NULL,
     leased_until = NULL,
@@ -269,34 +282,35 @@ SET status = 'pending',
     announce_at = later.at,
     updated_at = clock_timestamp()
 FROM (SELECT clock_timestamp() + make_interval(secs => %(delay_seconds)s) AS at) AS later
-WHERE run.id = %(run_id)s AND run.status = 'running' AND run.lease_token = %(lease_token)s
-"""
+WHERE work.id = %(id)s AND work.status = '{held}' AND work.lease_token = %(lease_token)s
+""")
 
 
 def postpone(
     conn: Connection,
     *,
-    run_id: int,
+    kind: WorkKind,
+    id: int,
     lease_token: UUID,
     receipts: list[dict[str, Any]] | None,
     delay_seconds: float,
 ) -> bool:
-    """running -> pending: let a run wait after a transient failure; False when fenced out.
+    """held -> pending: let a row wait after a transient failure; False when fenced out.
 
     ``receipts`` replace those stored; with None these stay.
     """
     parameters = {
-        "run_id": run_id,
+        "id": id,
         "lease_token": lease_token,
         "receipts": None if receipts is None else Jsonb(receipts),
         "delay_seconds": delay_seconds,
     }
-    return conn.execute(_POSTPONE, parameters).rowcount == 1
+    return conn.execute(_POSTPONE[kind], parameters).rowcount == 1
 
 
-_HAND_BACK = """
+_HAND_BACK = for_both("""
 WITH held AS MATERIALIZED (
-    SELECT run.id
+    SELECT work.id
     FROM (
         SELECT id, token
         FROM unnest(%(ids)b::bigint[], %(tokens)b::uuid[]) AS named (id, token)
@@ -304,56 +318,60 @@ WITH held AS MATERIALIZED (
     ) AS lease
     CROSS JOIN LATERAL (
         SELECT id
-        FROM trigger_run
+        FROM {table}
         WHERE id = lease.id AND lease_token = lease.token AND leased_until IS NOT NULL
         FOR UPDATE
-    ) AS run
+    ) AS work
 ), now AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 )
-UPDATE trigger_run AS run
+UPDATE {table} AS work
 SET status = 'pending',
-    attempts = greatest(run.attempts - 1, 0),
-    open_action = CASE WHEN run.id = ANY(%(unsent)b::bigint[]) THEN NULL ELSE run.open_action END,
+    attempts = greatest(work.attempts - 1, 0),
+    open_action = CASE WHEN work.id = ANY(%(unsent)b::bigint[]) THEN NULL ELSE work.open_action END,
     worker_id = NULL,
     leased_until = NULL,
     next_attempt_at = now.at,
     announce_at = now.at,
     updated_at = now.at
 FROM now
-WHERE run.id = ANY(ARRAY(SELECT id FROM held))
-RETURNING run.id
-"""
+WHERE work.id = ANY(ARRAY(SELECT id FROM held))
+RETURNING work.id
+""")
 
 
 def hand_back(
-    conn: Connection, leases: Sequence[tuple[int, UUID]], *, unsent: Sequence[int] = ()
+    conn: Connection,
+    leases: Sequence[tuple[int, UUID]],
+    *,
+    kind: WorkKind,
+    unsent: Sequence[int] = (),
 ) -> list[int]:
-    """running -> pending: give up runs (id, lease token) before or between actions.
+    """held -> pending: give up rows (id, lease token) before or between actions.
 
-    The start is not counted as an attempt. ``unsent`` are those runs of which an intent was noted
+    The start is not counted as an attempt. ``unsent`` are those rows of which an intent was noted
     whose action has not begun. Return the ids of those that were still held.
     """
     parameters = {
-        "ids": [run_id for run_id, _ in leases],
+        "ids": [id for id, _ in leases],
         "tokens": [token for _, token in leases],
         "unsent": list(unsent),
     }
-    return [id for (id,) in conn.execute(_HAND_BACK, parameters)]
+    return [id for (id,) in conn.execute(_HAND_BACK[kind], parameters)]
 
 
-_LIST_HELD = """
+_LIST_HELD = for_both("""
 SELECT id
-FROM trigger_run
-WHERE worker_id = %(worker_id)s AND status = 'running' AND lease_token = %(lease_token)s
+FROM {table}
+WHERE worker_id = %(worker_id)s AND status = '{held}' AND lease_token = %(lease_token)s
 ORDER BY id
-"""
+""")
 
 
-def list_held(conn: Connection, *, worker_id: int, lease_token: UUID) -> list[int]:
-    """Return the ids of the runs that a worker holds under a lease, such as an unanswered claim."""
+def list_held(conn: Connection, *, kind: WorkKind, worker_id: int, lease_token: UUID) -> list[int]:
+    """Return the ids of the rows that a worker holds under a lease, such as an unanswered claim."""
     parameters = {"worker_id": worker_id, "lease_token": lease_token}
-    return [id for (id,) in conn.execute(_LIST_HELD, parameters)]
+    return [id for (id,) in conn.execute(_LIST_HELD[kind], parameters)]
 
 
 RESTART_GRACE_SECONDS = 30.0
@@ -368,8 +386,8 @@ RESTART_GRACE_SECONDS = 30.0
 _LOST = """
 , suspect AS MATERIALIZED (
     SELECT id, lease_token, leased_until
-    FROM trigger_run
-    WHERE status = 'running'
+    FROM {table}
+    WHERE status = '{held}'
         AND (
             leased_until < (SELECT clock_timestamp())
             OR (
@@ -381,58 +399,59 @@ _LOST = """
     ORDER BY worker_id, id
     LIMIT %(limit)s
 ), lost AS MATERIALIZED (
-    SELECT run.id, clock_timestamp() AS at
+    SELECT work.id, clock_timestamp() AS at
     FROM suspect
     CROSS JOIN LATERAL (
         SELECT id
-        FROM trigger_run
+        FROM {table}
         WHERE id = suspect.id
             AND lease_token = suspect.lease_token
             AND leased_until = suspect.leased_until
         FOR UPDATE SKIP LOCKED
-    ) AS run
+    ) AS work
 ), judged AS (
     SELECT
-        run.id,
-        run.worker_losses + 1 AS losses,
-        run.worker_losses + 1 >= %(max_losses)s AS is_last,
+        work.id,
+        work.worker_losses + 1 AS losses,
+        work.worker_losses + 1 >= %(max_losses)s AS is_last,
         lost.at + CASE
-            WHEN run.worker_losses = 0 THEN interval '0 s'
-            ELSE interval '10 s' * 2 ^ (run.worker_losses + 1)
+            WHEN work.worker_losses = 0 THEN interval '0 s'
+            ELSE interval '10 s' * 2 ^ (work.worker_losses + 1)
         END AS next_at,
         lost.at
     FROM lost
-    JOIN trigger_run AS run ON run.id = lost.id
+    JOIN {table} AS work ON work.id = lost.id
 )
-UPDATE trigger_run AS run
+UPDATE {table} AS work
 SET status = CASE WHEN judged.is_last THEN 'failed' ELSE 'pending' END,
-    error = CASE WHEN judged.is_last THEN %(error)s ELSE run.error END,
+    error = CASE WHEN judged.is_last THEN %(error)s ELSE work.error END,
     finished_at = CASE WHEN judged.is_last THEN judged.at END,
     next_attempt_at = CASE WHEN judged.is_last THEN NULL ELSE judged.next_at END,
     announce_at = CASE WHEN judged.is_last THEN NULL ELSE judged.next_at END,
-    attempts = greatest(run.attempts - 1, 0),
+    attempts = greatest(work.attempts - 1, 0),
     worker_losses = judged.losses,
     worker_id = NULL,
     leased_until = NULL,
     updated_at = judged.at
 FROM judged
-WHERE run.id = judged.id
-RETURNING run.id, run.status
+WHERE work.id = judged.id
+RETURNING work.id, work.status
 """
 
-_RECOVER_STALE = LIVING + _LOST
+_RECOVER_STALE = for_both(LIVING + _LOST)
 
 
 def recover_stale(
     conn: Connection,
     *,
+    kind: WorkKind,
     limit: int = 500,
     restart_grace_seconds: float = RESTART_GRACE_SECONDS,
 ) -> list[Recovered]:
-    """running -> pending | failed: take runs back whose lease is over or whose worker is gone.
+    """held -> pending | failed: take rows back whose lease is over or whose worker is gone.
 
     The token stays. A first loss costs no delay, later ones 10 s x 2^losses; the fifth ends the
-    run, ``worker lost 5 times``.
+    row, ``worker lost 5 times``.
     """
     parameters = {
         "limit": limit,
@@ -441,4 +460,4 @@ def recover_stale(
         "error": f"worker lost {MAX_WORKER_LOSSES} times",
     }
     with conn.cursor(row_factory=class_row(Recovered)) as cursor:
-        return cursor.execute(_RECOVER_STALE, parameters).fetchall()
+        return cursor.execute(_RECOVER_STALE[kind], parameters).fetchall()

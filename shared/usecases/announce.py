@@ -1,24 +1,30 @@
-"""Offering due work: stale runs are taken back, and references to due rows published.
+"""Offering due work: stale rows are taken back, and references to due rows published.
 
 The broker holds near-term work only. What exceeds the high water waits in the table, where it can
 be seen and cancelled.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import get_args
 from uuid import uuid4
 
 import structlog
 from psycopg import Connection
 
-from shared.domain.work import Announced
+from shared.domain.work import Announced, WorkKind
 from shared.errors import Unavailable
 from shared.lifecycle import monotonic
 from shared.messaging.ports import Publisher
 from shared.messaging.topology import EXECUTE, FIRE
 from shared.observability import metrics
-from shared.queries.announcements import announce_batch, announce_batch_fairly, unannounce
+from shared.queries.announcements import (
+    announce_batch,
+    announce_batch_fairly,
+    list_waits,
+    unannounce,
+)
 from shared.queries.notifications import notify_work
 from shared.queries.work import recover_stale
 from shared.queries.workers import count_threads, living_workers
@@ -28,23 +34,31 @@ _log = structlog.get_logger()
 _ANNOUNCE_BATCH = 1000
 _RECOVER_BATCH = 500
 _MEASURED_SECONDS = 5.0
+_NAME_OF_ID: Mapping[WorkKind, str] = {
+    "trigger_run": "run_id",
+    "scheduled_action": "scheduled_action_id",
+}
 
 
 def recover(conn: Connection) -> int:
-    """Take runs back whose lease is over or whose worker is gone; return how many wait anew.
+    """Take rows back whose lease is over or whose worker is gone; return how many wait anew.
 
     The others have lost their last worker and ended. Scanners do this every 2 s, and so do workers
     without a broker; twice is harmless.
     """
+    return sum(_recover(conn, kind) for kind in get_args(WorkKind))
+
+
+def _recover(conn: Connection, kind: WorkKind) -> int:
     count = 0
     while True:
         with conn.transaction():
-            recovered = recover_stale(conn, limit=_RECOVER_BATCH)
+            recovered = recover_stale(conn, kind=kind, limit=_RECOVER_BATCH)
             if recovered:
                 notify_work(conn)
-        for run in recovered:
-            _log.warning("run_recovered", run_id=run.id, status=run.status)
-        requeued = sum(run.status == "pending" for run in recovered)
+        for row in recovered:
+            _log.warning("work_recovered", status=row.status, **{_NAME_OF_ID[kind]: row.id})
+        requeued = sum(row.status == "pending" for row in recovered)
         metrics.WORKER_LOSSES.inc(len(recovered))
         metrics.RUNS_REQUEUED.inc(requeued)
         count += requeued
@@ -75,13 +89,25 @@ class ClaimRate:
 
 
 @dataclass(slots=True, kw_only=True)
+class _Source:
+    """A kind of rows; ``fairly``: there were more than the last batch took."""
+
+    kind: WorkKind
+    fairly: bool = False
+
+
+def _sources() -> deque[_Source]:
+    return deque(_Source(kind=kind) for kind in get_args(WorkKind))
+
+
+@dataclass(slots=True, kw_only=True)
 class _Lane:
-    """What goes to one queue; ``fairly``: there was more than the last batch took."""
+    """What goes to one queue; the kinds of its rows are in the order of their next turns."""
 
     urgent: bool
     queue: str
     rate: ClaimRate = field(default_factory=ClaimRate)
-    fairly: bool = False
+    sources: deque[_Source] = field(default_factory=_sources)
 
 
 class Announcer:
@@ -110,12 +136,14 @@ class Announcer:
     def announce(self, conn: Connection) -> int:
         """Announce a batch of what is due for each queue; return how many were confirmed.
 
-        The oldest; when there were more than the batch takes, each tenant in turn.
+        Both kinds share a queue's room, each in turn first. The oldest; when there were more than
+        the batch takes, each tenant in turn.
         """
+        due = {(wait.kind, wait.urgent) for wait in list_waits(conn) if wait.seconds <= 0}
         lanes = [self._urgent, self._scheduled]
         rooms = self._rooms(conn, lanes)
         return sum(
-            self._announce(conn, lane, limit=min(room, _ANNOUNCE_BATCH))
+            self._announce(conn, lane, due, limit=min(room, _ANNOUNCE_BATCH))
             for lane, room in zip(lanes, rooms, strict=True)
             if room
         )
@@ -140,12 +168,17 @@ class Announcer:
             unannounce(conn, unconfirmed)
         return confirmed
 
-    def _announce(self, conn: Connection, lane: _Lane, *, limit: int) -> int:
-        if lane.fairly:
-            announced = announce_batch_fairly(conn, urgent=lane.urgent, limit=limit, after=uuid4())
-        else:
-            announced = announce_batch(conn, urgent=lane.urgent, limit=limit)
-        lane.fairly = len(announced) == limit
+    def _announce(
+        self, conn: Connection, lane: _Lane, due: set[tuple[WorkKind, bool]], *, limit: int
+    ) -> int:
+        announced: list[Announced] = []
+        for source in lane.sources:
+            wanted = limit - len(announced)
+            if wanted and (source.kind, lane.urgent) in due:
+                found = _announce_batch(conn, source, urgent=lane.urgent, limit=wanted)
+                source.fairly = len(found) == wanted
+                announced += found
+        lane.sources.rotate()
         metrics.RUNS_REQUEUED.inc(sum(row.announcements > 1 for row in announced))
         return self.publish(conn, announced)
 
@@ -174,3 +207,12 @@ class Announcer:
         for queue, depth in depths.items():
             metrics.QUEUE_DEPTH.labels(queue).set(depth)
         return depths
+
+
+def _announce_batch(
+    conn: Connection, source: _Source, *, urgent: bool, limit: int
+) -> list[Announced]:
+    kind = source.kind
+    if source.fairly:
+        return announce_batch_fairly(conn, kind=kind, urgent=urgent, limit=limit, after=uuid4())
+    return announce_batch(conn, kind=kind, urgent=urgent, limit=limit)

@@ -15,10 +15,21 @@ _STATEMENT = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\s")
 def _texts(module):
     constants = vars(importlib.import_module(f"shared.queries.{module}")).items()
     return {
-        name: value
-        for name, value in constants
-        if name.isupper() and isinstance(value, str) and _STATEMENT.match(value)
+        name: text
+        for constant, value in constants
+        if constant.isupper()
+        for name, text in _named_texts(constant, value)
+        if _STATEMENT.match(text) and "{table}" not in text  # nobody sends a template itself
     }
+
+
+def _named_texts(constant, value):
+    if isinstance(value, str):
+        return [(constant, value)]
+    if isinstance(value, dict):
+        texts = ((f"{constant}[{key}]", text) for key, text in value.items())
+        return [(name, text) for name, text in texts if isinstance(text, str)]
+    return []
 
 
 # A text that is part of a longer one is not sent by itself.
@@ -48,6 +59,10 @@ def test_the_statements_of_a_module_fit_the_schema(conn, module):
     faults = {name: fault for name, text in whole.items() if (fault := _fault(conn, text))}
 
     assert faults == {}
+
+
+def test_a_statement_that_is_made_for_both_tables_is_held_against_both():
+    assert {"_RENEW[trigger_run]", "_RENEW[scheduled_action]"} <= _texts("work").keys()
 
 
 def test_a_statement_that_does_not_fit_is_found(conn):

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import get_args
 from uuid import UUID, uuid4
 
 import pytest
 
 from shared.db.connection import connect
-from shared.domain.work import Announced
+from shared.domain.work import Announced, WorkKind
 from shared.lifecycle import wait_until
 from shared.messaging import topology
 from shared.messaging.amqp_consumer import AmqpConsumer
@@ -35,14 +36,26 @@ class Claims:
             raise ConnectionError("the database is away")
         return {"worker_id": self.worker_id, "lease_token": uuid4(), "lease_seconds": 300}
 
-    def claim(self, references):
-        return claims.claim(self._conn, references, **self._lease())
+    def claim(self, kind, references):
+        take = claims.claim if kind == "trigger_run" else claims.claim_actions
+        return _claimed(kind, take(self._conn, references, **self._lease()))
 
-    def claim_due(self, *, urgent, limit, fairly):
-        after = UUID(int=0) if fairly else None
-        return claims.claim_due(
-            self._conn, urgent=urgent, limit=limit, after=after, **self._lease()
-        )
+    def claim_due(self, *, kind, urgent, limit, fairly):
+        take = claims.claim_due if kind == "trigger_run" else claims.claim_due_actions
+        asked = {"urgent": urgent, "limit": limit, "after": UUID(int=0) if fairly else None}
+        return _claimed(kind, take(self._conn, **asked, **self._lease()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What of a claimed row a transport may look at."""
+
+    work_kind: WorkKind
+    id: int
+
+
+def _claimed(kind, rows):
+    return [Taken(work_kind=kind, id=row if kind == "scheduled_action" else row.id) for row in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +120,8 @@ def amqp(conn, publisher, open_amqp_consumer, rabbit_broker, rabbit_url):
         announced = [
             row
             for urgent in (True, False)
-            for row in announce_batch(conn, urgent=urgent, limit=10_000)
+            for kind in get_args(WorkKind)
+            for row in announce_batch(conn, kind=kind, urgent=urgent, limit=10_000)
         ]
         assert publisher.publish(announced) == []
         return announced
@@ -141,6 +155,18 @@ def postgres(conn, database_url, opened):
             "WHERE application_name = 'duebook-listener'"
         ),
     )
+
+
+@pytest.fixture(params=get_args(WorkKind))
+def kind(request):
+    """Each test that takes it runs with rows of both tables."""
+    return request.param
+
+
+@pytest.fixture
+def other_kind(kind):
+    (other,) = set(get_args(WorkKind)) - {kind}
+    return other
 
 
 @pytest.fixture(params=["amqp", "postgres"])

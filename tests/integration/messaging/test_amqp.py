@@ -19,9 +19,9 @@ _LONG = 600.0
 _SHORT = 0.5
 
 
-def _rows(*, count=1, urgent=False):
+def _rows(*, count=1, urgent=False, kind="trigger_run"):
     return [
-        Announced(id=id, token=uuid4(), urgent=urgent, worker_losses=0, announcements=1)
+        Announced(kind=kind, id=id, token=uuid4(), urgent=urgent, worker_losses=0, announcements=1)
         for id in range(1, count + 1)
     ]
 
@@ -48,14 +48,24 @@ def test_references_travel_in_groups_by_queue(publisher):
     assert depths[topology.EXECUTE] == 1
 
 
-def test_a_message_is_persistent_and_says_what_it_is(publisher, channel):
-    publisher.publish(_rows())
+def test_rows_of_two_kinds_share_queues_and_no_message(publisher):
+    rows = [row for kind in ("trigger_run", "scheduled_action") for row in _rows(kind=kind)]
+    urgent = _rows(kind="scheduled_action", count=2, urgent=True)
+
+    assert publisher.publish(rows + urgent) == []
+
+    depths = publisher.depths()
+    assert (depths[topology.FIRE], depths[topology.EXECUTE]) == (2, 1)
+
+
+def test_a_message_is_persistent_and_says_what_it_is(publisher, channel, kind):
+    publisher.publish(_rows(kind=kind))
 
     _method, properties, body = channel.basic_get(topology.FIRE, auto_ack=True)
 
     assert properties.delivery_mode == 2
     assert properties.content_type == "application/json"
-    assert body.startswith(b'{"v":1,"kind":"trigger_run"')
+    assert body.startswith(b'{"v":1,"kind":"%s"' % kind.encode())
 
 
 def test_queues_are_quorum_queues_with_a_limit_and_a_place_for_the_dead(
@@ -135,7 +145,7 @@ def test_a_broker_that_restarts_loses_nothing(restartable_rabbit, open_claims, c
     opened.append(publisher.close)
     assert wait_until(publisher.ready, seconds=30)
     ids = insert_runs(conn, count=100)
-    rows = announce_batch(conn, urgent=False, limit=100)
+    rows = announce_batch(conn, kind="trigger_run", urgent=False, limit=100)
     assert publisher.publish(rows) == []
     consumer = AmqpConsumer(
         url, queues=topology.WORK_QUEUES, threads=4, fire_batch=4, claimer=open_claims()

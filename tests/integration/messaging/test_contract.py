@@ -5,17 +5,26 @@ from datetime import timedelta
 
 import pytest
 
-from tests.builders_db import FAR_OFF, LONG_AGO, insert_runs, insert_table
+from tests.builders_db import (
+    FAR_OFF,
+    LONG_AGO,
+    delete_all,
+    insert_works,
+    row_of,
+    statuses_of,
+    update_all,
+)
 
 # Long enough never to pass: a wait that does not end shows as a test that hangs.
 _LONG = 600.0
 # Long enough for what is on its way to arrive, when nothing must.
 _SHORT = 0.5
+HELD = {"trigger_run": "running", "scheduled_action": "processing"}
 _LATER = LONG_AGO + timedelta(days=1)
 
 
-def _ids(runs):
-    return sorted(run.id for run in runs)
+def _ids(rows):
+    return sorted(row.id for row in rows)
 
 
 def _receive(consumer, *, count, free=4):
@@ -25,8 +34,8 @@ def _receive(consumer, *, count, free=4):
     return received
 
 
-def test_everything_announced_is_received_once_and_held(transport, open_claims, conn):
-    ids = insert_runs(conn, count=50) + insert_runs(conn, count=7, urgent=True)
+def test_everything_announced_is_received_once_and_held(transport, open_claims, conn, kind):
+    ids = insert_works(conn, kind, count=50) + insert_works(conn, kind, count=7, urgent=True)
     claims = open_claims()
     consumer = transport.open_consumer(claims)
 
@@ -34,26 +43,25 @@ def test_everything_announced_is_received_once_and_held(transport, open_claims, 
     received = _receive(consumer, count=57)
 
     assert _ids(received) == ids
-    held = conn.execute("SELECT id FROM trigger_run WHERE status = 'running' ORDER BY id")
-    assert [id for (id,) in held] == ids
+    assert {row.work_kind for row in received} == {kind}
+    assert set(statuses_of(conn, kind)) == {HELD[kind]}
     assert consumer.receive(free=4, timeout=_SHORT) == []
 
 
 @pytest.mark.parametrize("free", [1, 3])
-def test_no_more_is_claimed_than_twice_the_free_threads(transport, open_claims, conn, free):
-    insert_runs(conn, count=20)
+def test_no_more_is_claimed_than_twice_the_free_threads(transport, open_claims, conn, kind, free):
+    insert_works(conn, kind, count=20)
     consumer = transport.open_consumer(open_claims())
 
     transport.announce()
     received = _receive(consumer, count=1, free=free)
 
     assert 1 <= len(received) <= 2 * free
-    count = conn.execute("SELECT count(*) FROM trigger_run WHERE status = 'running'").fetchone()
-    assert count == (len(received),)
+    assert statuses_of(conn, kind).count(HELD[kind]) == len(received)
 
 
-def test_what_one_claim_left_comes_with_the_next(transport, open_claims, conn):
-    ids = insert_runs(conn, count=20)
+def test_what_one_claim_left_comes_with_the_next(transport, open_claims, conn, kind):
+    ids = insert_works(conn, kind, count=20)
     consumer = transport.open_consumer(open_claims())
 
     transport.announce()
@@ -62,33 +70,67 @@ def test_what_one_claim_left_comes_with_the_next(transport, open_claims, conn):
 
 
 def test_a_burst_of_scheduled_work_does_not_stand_in_front_of_what_is_urgent(
-    transport, open_claims, conn
+    transport, open_claims, conn, kind
 ):
-    insert_runs(conn, count=200)
-    (urgent,) = insert_runs(conn, count=1, urgent=True, announce_at=_LATER, next_attempt_at=_LATER)
+    insert_works(conn, kind, count=200)
+    (urgent,) = insert_works(
+        conn, kind, count=1, urgent=True, announce_at=_LATER, next_attempt_at=_LATER
+    )
     consumer = transport.open_consumer(open_claims())
 
     transport.announce()
-    received = [run for _ in range(2) for run in consumer.receive(free=4, timeout=_LONG)]
+    received = [row for _ in range(2) for row in consumer.receive(free=4, timeout=_LONG)]
 
     assert urgent in _ids(received)
 
 
-def test_what_is_urgent_does_not_keep_scheduled_work_from_its_turn(transport, open_claims, conn):
-    insert_runs(conn, count=200, urgent=True)
-    (scheduled,) = insert_runs(conn, count=1, announce_at=_LATER, next_attempt_at=_LATER)
+def test_what_is_urgent_does_not_keep_scheduled_work_from_its_turn(
+    transport, open_claims, conn, kind
+):
+    insert_works(conn, kind, count=200, urgent=True)
+    (scheduled,) = insert_works(conn, kind, count=1, announce_at=_LATER, next_attempt_at=_LATER)
     consumer = transport.open_consumer(open_claims())
 
     transport.announce()
-    received = [run for _ in range(2) for run in consumer.receive(free=4, timeout=_LONG)]
+    received = [row for _ in range(2) for row in consumer.receive(free=4, timeout=_LONG)]
 
     assert scheduled in _ids(received)
 
 
-def test_announcing_twice_makes_no_second_start(transport, open_claims, conn):
-    ids = insert_runs(conn, count=10)
+def test_both_kinds_are_received_each_as_what_it_is(transport, open_claims, conn, kind, other_kind):
+    ids = insert_works(conn, kind, count=20)
+    others = insert_works(conn, other_kind, count=9, urgent=True)
+    consumer = transport.open_consumer(open_claims())
+
     transport.announce()
-    conn.execute("UPDATE trigger_run SET announce_at = clock_timestamp()")
+    received = _receive(consumer, count=29)
+
+    assert _ids(row for row in received if row.work_kind == kind) == ids
+    assert _ids(row for row in received if row.work_kind == other_kind) == others
+    assert set(statuses_of(conn, kind)) == {HELD[kind]}
+    assert set(statuses_of(conn, other_kind)) == {HELD[other_kind]}
+
+
+@pytest.mark.parametrize("urgent", [True, False])
+def test_a_burst_of_one_kind_does_not_keep_the_other_from_its_turn(
+    transport, open_claims, conn, kind, other_kind, urgent
+):
+    insert_works(conn, kind, count=200, urgent=urgent)
+    (single,) = insert_works(
+        conn, other_kind, count=1, urgent=not urgent, announce_at=_LATER, next_attempt_at=_LATER
+    )
+    consumer = transport.open_consumer(open_claims())
+
+    transport.announce()
+    received = [row for _ in range(2) for row in consumer.receive(free=4, timeout=_LONG)]
+
+    assert (other_kind, single) in {(row.work_kind, row.id) for row in received}
+
+
+def test_announcing_twice_makes_no_second_start(transport, open_claims, conn, kind):
+    ids = insert_works(conn, kind, count=10)
+    transport.announce()
+    update_all(conn, kind, announce_at=LONG_AGO)
     transport.announce()
     consumer = transport.open_consumer(open_claims())
 
@@ -96,24 +138,23 @@ def test_announcing_twice_makes_no_second_start(transport, open_claims, conn):
 
     assert _ids(received) == ids
     assert consumer.receive(free=4, timeout=_SHORT) == []
-    assert conn.execute("SELECT DISTINCT starts FROM trigger_run").fetchall() == [(1,)]
+    assert {row_of(conn, kind, id)["starts"] for id in ids} == {1}
 
 
-def test_a_reference_to_a_row_that_is_gone_does_no_harm(transport, open_claims, conn):
-    insert_runs(conn, count=10)
+def test_a_reference_to_a_row_that_is_gone_does_no_harm(transport, open_claims, conn, kind):
+    insert_works(conn, kind, count=10)
     transport.announce()
-    conn.execute("DELETE FROM trigger_run")
-    ids = insert_runs(conn, count=1)
+    delete_all(conn, kind)
+    ids = insert_works(conn, kind, count=1)
     transport.announce()
     consumer = transport.open_consumer(open_claims())
 
     assert _ids(_receive(consumer, count=1)) == ids
 
 
-def test_a_row_is_not_received_before_its_time(transport, open_claims, conn):
-    table = insert_table(conn)
-    insert_runs(conn, table, count=1, announce_at=FAR_OFF, next_attempt_at=FAR_OFF)
-    ids = insert_runs(conn, table, count=1)
+def test_a_row_is_not_received_before_its_time(transport, open_claims, conn, kind):
+    insert_works(conn, kind, count=1, announce_at=FAR_OFF, next_attempt_at=FAR_OFF)
+    ids = insert_works(conn, kind, count=1)
     consumer = transport.open_consumer(open_claims())
 
     transport.announce()
@@ -122,8 +163,8 @@ def test_a_row_is_not_received_before_its_time(transport, open_claims, conn):
     assert consumer.receive(free=4, timeout=_SHORT) == []
 
 
-def test_two_consumers_share_what_there_is(transport, open_claims, conn):
-    ids = insert_runs(conn, count=40)
+def test_two_consumers_share_what_there_is(transport, open_claims, conn, kind):
+    ids = insert_works(conn, kind, count=40)
     one, two = (transport.open_consumer(open_claims()) for _ in range(2))
 
     transport.announce()
@@ -136,8 +177,8 @@ def test_two_consumers_share_what_there_is(transport, open_claims, conn):
     assert not set(_ids(first)) & set(_ids(second))
 
 
-def test_a_failed_claim_loses_nothing(transport, open_claims, conn):
-    ids = insert_runs(conn, count=10)
+def test_a_failed_claim_loses_nothing(transport, open_claims, conn, kind):
+    ids = insert_works(conn, kind, count=10)
     claims = open_claims()
     claims.failures = 2
     consumer = transport.open_consumer(claims)
@@ -166,8 +207,8 @@ def test_stop_ends_a_waiting_receive(transport, open_claims):
     assert not consumer.ready()
 
 
-def test_a_stopped_consumer_gives_back_what_it_had_not_claimed(transport, open_claims, conn):
-    ids = insert_runs(conn, count=40)
+def test_a_stopped_consumer_gives_back_what_it_had_not_claimed(transport, open_claims, conn, kind):
+    ids = insert_works(conn, kind, count=40)
     first = transport.open_consumer(open_claims(), threads=40)
     transport.announce()
     received = _receive(first, count=1)
@@ -179,8 +220,8 @@ def test_a_stopped_consumer_gives_back_what_it_had_not_claimed(transport, open_c
     assert _ids(received) == ids
 
 
-def test_a_cut_connection_loses_nothing(transport, open_claims, conn):
-    ids = insert_runs(conn, count=40)
+def test_a_cut_connection_loses_nothing(transport, open_claims, conn, kind):
+    ids = insert_works(conn, kind, count=40)
     consumer = transport.open_consumer(open_claims(), threads=40)
     transport.announce()
     received = _receive(consumer, count=1, free=1)

@@ -4,7 +4,7 @@ import re
 
 from psycopg.sql import SQL, Literal
 
-from tests.builders_db import insert_definition, insert_state, insert_table
+from tests.builders_db import insert_definition, insert_state, insert_table, insert_tenant
 
 _NAMED = re.compile(r"%\((\w+)\)[sb]")
 
@@ -29,7 +29,7 @@ def _text(lines):
     return "\n".join(line for (line,) in lines)
 
 
-def fill_runs(conn, *, tenants=50, runs=20_000, analyse=True):
+def fill_runs(conn, *, tenants=50, rows=20_000, analyse=True):
     """Insert runs of many tenants, most of them done, some due, held or failed; return a table.
 
     Without ``analyse`` the planner still believes what the table was before.
@@ -38,7 +38,7 @@ def fill_runs(conn, *, tenants=50, runs=20_000, analyse=True):
         table = insert_table(conn)
         hash = insert_definition(conn, table.tenant_id)
         parameters = {"tenant": table.tenant_id, "table": table.id, "hash": hash}
-        conn.execute(_RUNS, parameters | {"count": runs // tenants})
+        conn.execute(_RUNS, parameters | {"count": rows // tenants})
     if analyse:
         conn.execute("ANALYZE")
     return table
@@ -66,6 +66,43 @@ CROSS JOIN LATERAL (
         CASE n %% 40 WHEN 0 THEN 'running' WHEN 1 THEN 'failed' WHEN 2 THEN 'pending' ELSE
             CASE WHEN n %% 2 = 0 THEN 'pending' ELSE 'done' END END,
         CASE n %% 40 WHEN 2 THEN '2020-01-01Z' ELSE '2100-01-01Z' END::timestamptz
+) AS fate (status, due_at)
+"""
+
+
+def fill_actions(conn, *, tenants=50, rows=20_000, analyse=True):
+    """Insert scheduled actions of many tenants; most wait for a day far off; return a tenant's id.
+
+    Without ``analyse`` the planner still believes what the table was before.
+    """
+    for _ in range(tenants):
+        tenant_id = insert_tenant(conn)
+        conn.execute(_ACTIONS, {"tenant": tenant_id, "count": rows // tenants})
+    if analyse:
+        conn.execute("ANALYZE")
+    return tenant_id
+
+
+_ACTIONS = """
+INSERT INTO scheduled_action (
+    tenant_id, origin_key, execute_at, action_type, action_config, status, next_attempt_at,
+    announce_at, worker_id, leased_until, finished_at, error, created_at, updated_at
+)
+SELECT
+    %(tenant)s, n::text, due_at, 'notify', '{}', status,
+    CASE WHEN status = 'pending' THEN due_at END,
+    CASE WHEN status = 'pending' THEN due_at END,
+    CASE WHEN status = 'processing' THEN n %% 7 END,
+    CASE WHEN status = 'processing' THEN '2100-01-01Z'::timestamptz END,
+    CASE WHEN status IN ('done', 'failed', 'cancelled') THEN '2026-01-01Z'::timestamptz END,
+    CASE WHEN status IN ('failed', 'cancelled') THEN 'it ended' END,
+    '2020-01-01Z', '2020-01-01Z'
+FROM generate_series(1, %(count)s) AS n
+CROSS JOIN LATERAL (
+    SELECT
+        CASE n %% 40 WHEN 0 THEN 'processing' WHEN 1 THEN 'failed' WHEN 2 THEN 'cancelled'
+            WHEN 3 THEN 'done' ELSE 'pending' END,
+        CASE n %% 40 WHEN 4 THEN '2020-01-01Z' ELSE '2100-01-01Z' END::timestamptz
 ) AS fate (status, due_at)
 """
 

@@ -17,11 +17,12 @@ from shared.queries import (
     work,
 )
 from shared.queries.run_lists import RunFilter
-from tests.builders_db import FAR_OFF, LONG_AGO, NOW, insert_run
-from tests.integration.queries.plans import fill_records, fill_runs, plans_of
+from tests.builders_db import FAR_OFF, LONG_AGO, NOW, insert_work
+from tests.integration.queries.plans import fill_actions, fill_records, fill_runs, plans_of
 
 _INDEX = re.compile(r"(?:using|Index Scan on) (\w+)")
 TOKEN = UUID(int=1)
+FILL = {"trigger_run": fill_runs, "scheduled_action": fill_actions}
 HALF_DUE = datetime(2072, 1, 1, tzinfo=UTC)
 LEASE = {"worker_id": 1, "lease_token": TOKEN, "lease_seconds": 300.0}
 BATCH = {"urgent": False, "limit": 50, "after": TOKEN}
@@ -29,21 +30,33 @@ IDS = {"ids": list(range(1, 21)), "tokens": [TOKEN] * 20, "unsent": [1]}
 FINISH = {"receipts": ["[]"] * 20, "statuses": ["done"] * 20, "errors": [None] * 20}
 SWEEP = {"restart_grace_seconds": 30.0, "max_losses": 5, "error": "lost"}
 
+CLAIM_OFFERED = {
+    "trigger_run": claims._CLAIM_OFFERED,
+    "scheduled_action": claims._CLAIM_OFFERED_ACTIONS,
+}
+CLAIM_OLDEST = {
+    "trigger_run": claims._CLAIM_OLDEST,
+    "scheduled_action": claims._CLAIM_OLDEST_ACTIONS,
+}
+CLAIM_FAIREST = {
+    "trigger_run": claims._CLAIM_FAIREST,
+    "scheduled_action": claims._CLAIM_FAIREST_ACTIONS,
+}
+# Statements by table, their parameters, and the index, whose name begins with the table's.
+WORK_STATEMENTS = {
+    "announce_batch": (announcements._ANNOUNCE_BATCH, BATCH, "oldest"),
+    "announce_batch_fairly": (announcements._ANNOUNCE_BATCH_FAIRLY, BATCH, "fair"),
+    "claim": (CLAIM_OFFERED, LEASE | IDS, "pkey"),
+    "claim_due": (CLAIM_OLDEST, LEASE | BATCH, "oldest"),
+    "claim_due_fairly": (CLAIM_FAIREST, LEASE | BATCH, "fair"),
+    "renew": (work._RENEW, LEASE | {"lease_tokens": [TOKEN]}, "held"),
+    "list_held": (work._LIST_HELD, LEASE, "held"),
+    "finish": (work._FINISH_SEVERAL, IDS | FINISH, "pkey"),
+    "hand_back": (work._HAND_BACK, IDS, "pkey"),
+    "recover_stale": (work._RECOVER_STALE, BATCH | SWEEP, "held"),
+}
+
 RUN_STATEMENTS = {
-    "announce_batch": (announcements._ANNOUNCE_BATCH, BATCH, "trigger_run_oldest"),
-    "announce_batch_fairly": (
-        announcements._ANNOUNCE_BATCH_FAIRLY,
-        BATCH,
-        "trigger_run_fair",
-    ),
-    "next_announcement_at": (announcements._NEXT_ANNOUNCEMENT_AT, {}, "trigger_run_oldest"),
-    "claim": (claims._CLAIM_OFFERED, LEASE | IDS, "trigger_run_pkey"),
-    "claim_due": (claims._CLAIM_OLDEST, LEASE | BATCH, "trigger_run_oldest"),
-    "claim_due_fairly": (claims._CLAIM_FAIREST, LEASE | BATCH, "trigger_run_fair"),
-    "renew": (work._RENEW, LEASE | {"lease_tokens": [TOKEN]}, "trigger_run_held"),
-    "finish": (work._FINISH_SEVERAL, IDS | FINISH, "trigger_run_pkey"),
-    "hand_back": (work._HAND_BACK, IDS, "trigger_run_pkey"),
-    "recover_stale": (work._RECOVER_STALE, BATCH | SWEEP, "trigger_run_held"),
     "has_active_run": (
         new_runs._HAS_ACTIVE_RUN,
         {"trigger_ref": 1},
@@ -62,6 +75,11 @@ def runs_table(conn):
     return fill_runs(conn)
 
 
+@pytest.fixture(params=list(FILL))
+def kind(request):
+    return request.param
+
+
 @pytest.fixture
 def state(conn):
     return fill_records(conn)
@@ -73,26 +91,67 @@ def _assert_uses(plans, index, *, relation):
         assert f"Seq Scan on {relation}" not in plan, plan
 
 
+def test_statements_on_either_table_use_their_index(conn, kind):
+    FILL[kind](conn)
+
+    for statements, parameters, index in WORK_STATEMENTS.values():
+        plans = plans_of(conn, statements[kind], parameters)
+        _assert_uses(plans, f"{kind}_{index}", relation=kind)
+
+
+def test_a_claim_of_what_is_due_walks_one_index_of_one_table(conn, kind):
+    FILL[kind](conn)
+
+    for plan in plans_of(conn, CLAIM_OLDEST[kind], LEASE | BATCH):
+        used = set(_INDEX.findall(plan)) - {"custom_table_pkey"}
+        assert used == {f"{kind}_oldest", f"{kind}_pkey"}, plan
+
+
+def test_the_next_announcement_is_found_at_the_heads_of_the_indexes(conn):
+    fill_runs(conn)
+    fill_actions(conn)
+
+    for statement in (announcements._NEXT_ANNOUNCEMENT_AT, announcements._LIST_WAITS):
+        for plan in plans_of(conn, statement, {}):
+            for kind in FILL:
+                assert plan.count(f"using {kind}_oldest") == 2, plan
+            assert plan.count("Limit") == 4, plan
+
+
+def test_what_is_due_and_held_of_both_tables_is_counted_by_indexes(conn):
+    fill_runs(conn)
+    fill_actions(conn)
+
+    for statement, index in (
+        (announcements._COUNT_DUE, "oldest"),
+        (announcements._COUNT_OVERDUE, "oldest"),
+        (announcements._COUNT_RUNNING, "held"),
+    ):
+        for kind in FILL:
+            plans = plans_of(conn, statement, {"limit": 100})
+            _assert_uses(plans, f"{kind}_{index}", relation=kind)
+
+
 def test_statements_on_runs_use_their_index(conn, runs_table):
     for statement, parameters, index in RUN_STATEMENTS.values():
         _assert_uses(plans_of(conn, statement, parameters), index, relation="trigger_run")
 
 
-def test_runs_named_by_key_are_found_by_it_under_statistics_of_an_empty_table(conn):
-    insert_run(conn, announce_at=FAR_OFF, next_attempt_at=FAR_OFF)
+def test_rows_named_by_key_are_found_by_it_under_statistics_of_an_empty_table(conn, kind):
+    insert_work(conn, kind, announce_at=FAR_OFF, next_attempt_at=FAR_OFF)
     conn.execute("ANALYZE")
-    fill_runs(conn, tenants=1, runs=5000, analyse=False)
+    FILL[kind](conn, tenants=1, rows=5000, analyse=False)
 
-    for statement, parameters in (
-        (claims._CLAIM_OFFERED, LEASE | IDS),
+    for statements, parameters in (
+        (CLAIM_OFFERED, LEASE | IDS),
         (announcements._UNANNOUNCE, IDS),
         (work._MARK_INTENTS, LEASE | IDS | {"positions": [0] * 20}),
         (work._FINISH_SEVERAL, IDS | FINISH),
         (work._HAND_BACK, IDS),
     ):
-        for plan in plans_of(conn, statement, parameters):
-            assert set(_INDEX.findall(plan)) == {"trigger_run_pkey"}, plan
-            assert "Seq Scan on trigger_run" not in plan, plan
+        for plan in plans_of(conn, statements[kind], parameters):
+            assert set(_INDEX.findall(plan)) == {f"{kind}_pkey"}, plan
+            assert f"Seq Scan on {kind}" not in plan, plan
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,8 @@ class Seen:
     def __init__(self):
         self.references: list[Reference] = []
 
-    def claim(self, references):
+    def claim(self, kind, references):
+        assert kind == "trigger_run"
         self.references += references
         return []
 

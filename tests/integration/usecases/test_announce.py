@@ -1,21 +1,24 @@
 """Offering due work to a real broker, from a real table."""
 
+from typing import get_args
 from uuid import UUID
 
 import pika
 import pytest
+from psycopg.sql import SQL, Identifier
 
 from shared.db.connection import connect
-from shared.domain.work import Announced
+from shared.domain.work import Announced, WorkKind
 from shared.lifecycle import wait_until
 from shared.messaging import topology
 from shared.messaging.amqp_publisher import AmqpPublisher
 from shared.queries.notifications import listen_for_work
 from shared.queries.workers import hold_liveness
 from shared.usecases.announce import Announcer, recover
-from tests.builders_db import FAR_OFF, LONG_AGO, insert_runs, insert_worker, row_of
+from tests.builders_db import FAR_OFF, LONG_AGO, insert_runs, insert_worker, insert_works, row_of
 
 FIRE_BATCH = 10
+KINDS = get_args(WorkKind)
 
 
 @pytest.fixture
@@ -53,6 +56,11 @@ def living_worker(conn, database_url):
         yield worker_id
 
 
+def _announcements(conn, kind):
+    statement = SQL("SELECT count(*) FROM {} WHERE announcements > 0").format(Identifier(kind))
+    return conn.execute(statement).fetchone()[0]
+
+
 def _announced(conn):
     rows = conn.execute("SELECT id FROM trigger_run WHERE announcements > 0 ORDER BY id")
     return [id for (id,) in rows]
@@ -69,6 +77,34 @@ def test_due_runs_are_marked_and_published(conn, announcer, publisher, living_wo
     assert depths[topology.FIRE] == 2
     assert depths[topology.EXECUTE] == 1
     assert announcer.announce(conn) == 0
+
+
+def test_both_kinds_share_the_room_of_a_queue_each_in_turn_first(
+    conn, announcer, living_worker, take_messages
+):
+    for kind in KINDS:
+        insert_works(conn, kind, count=100)
+    announced = []
+
+    for _ in range(2):
+        assert announcer.announce(conn) == 40
+        announced.append({kind: _announcements(conn, kind) for kind in KINDS})
+        take_messages()
+
+    first, second = announced
+    assert sorted(first.values()) == [0, 40]
+    assert set(second.values()) == {40}
+
+
+def test_a_kind_takes_the_room_that_the_other_leaves(conn, announcer, publisher, living_worker):
+    insert_works(conn, "trigger_run", count=7)
+    insert_works(conn, "scheduled_action", count=5)
+    insert_works(conn, "scheduled_action", count=3, urgent=True)
+
+    assert announcer.announce(conn) == 15
+
+    depths = publisher.depths()
+    assert (depths[topology.FIRE], depths[topology.EXECUTE]) == (2, 1)
 
 
 def test_no_worker_lives_and_all_waits_in_the_table(conn, announcer, publisher):
@@ -191,19 +227,25 @@ def test_rows_born_announced_are_published_as_they_are(conn, announcer, publishe
 def _as_announced(conn, id):
     row = row_of(conn, "trigger_run", id)
     return Announced(
-        id=id, token=UUID(row["lease_token"]), urgent=False, worker_losses=0, announcements=1
+        kind="trigger_run",
+        id=id,
+        token=UUID(row["lease_token"]),
+        urgent=False,
+        worker_losses=0,
+        announcements=1,
     )
 
 
-def test_runs_of_a_worker_that_is_gone_are_taken_back(conn, living_worker):
-    over = insert_runs(conn, count=1200, status="running", leased_until=LONG_AGO)
-    held = insert_runs(conn, count=2, status="running", worker_id=living_worker)
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_a_worker_that_is_gone_are_taken_back(conn, living_worker, kind):
+    over = insert_works(conn, kind, count=1200, status="held", leased_until=LONG_AGO)
+    (held,) = insert_works(conn, kind, count=1, status="held", worker_id=living_worker)
 
     assert recover(conn) == 1200
     assert recover(conn) == 0
 
-    assert row_of(conn, "trigger_run", over[0])["status"] == "pending"
-    assert row_of(conn, "trigger_run", held[0])["status"] == "running"
+    assert row_of(conn, kind, over[0])["status"] == "pending"
+    assert row_of(conn, kind, held)["worker_id"] == living_worker
 
 
 def test_what_is_taken_back_is_told_to_those_who_wait(conn, other_conn):

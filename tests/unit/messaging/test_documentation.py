@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import get_args
 from uuid import uuid4
 
 import jsonschema
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain.work import Reference
+from shared.domain.work import Reference, WorkKind
 from shared.messaging import topology
 from shared.messaging.messages import MAX_ITEMS, Batch, UnreadableMessage, read_batch
 
@@ -23,11 +24,12 @@ def test_the_documented_example_is_a_message():
     assert read_batch(_EXAMPLE.strip().encode()).to_bytes() == _EXAMPLE.strip().encode()
 
 
+@pytest.mark.parametrize("kind", get_args(WorkKind))
 @pytest.mark.parametrize("count", [1, MAX_ITEMS])
-def test_what_we_write_fits_the_schema(count):
+def test_what_we_write_fits_the_schema(kind, count):
     items = tuple(Reference(id=2**63 - 1, token=uuid4()) for _ in range(count))
 
-    _VALIDATOR.validate(json.loads(Batch(kind="trigger_run", items=items).to_bytes()))
+    _VALIDATOR.validate(json.loads(Batch(kind=kind, items=items).to_bytes()))
 
 
 _ANY = st.recursive(
@@ -42,7 +44,7 @@ _ANY = st.recursive(
         {},
         optional={
             "v": st.sampled_from([1, 2, "1"]) | _ANY,
-            "kind": st.just("trigger_run") | _ANY,
+            "kind": st.sampled_from([*get_args(WorkKind), "tracking_click"]) | _ANY,
             "items": st.lists(st.tuples(st.integers(1, 9), st.uuids().map(str)), max_size=2) | _ANY,
             "more": _ANY,
         },

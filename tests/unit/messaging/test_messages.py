@@ -1,12 +1,13 @@
 import contextlib
 import json
+from typing import get_args
 from uuid import UUID, uuid4
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain.work import Announced, Reference
+from shared.domain.work import Announced, Reference, WorkKind
 from shared.messaging.messages import MAX_ITEMS, Batch, UnreadableMessage, pack, read_batch
 
 _TOKEN = "0b6ad3a4-9c2f-4c0e-8a5b-2f4d6c1e7a90"
@@ -16,9 +17,10 @@ def _message(**changes):
     return json.dumps({"v": 1, "kind": "trigger_run", "items": [[7, _TOKEN]], **changes}).encode()
 
 
-def _rows(*, urgent=False, worker_losses=0, count=1, first=1):
+def _rows(*, kind="trigger_run", urgent=False, worker_losses=0, count=1, first=1):
     return [
         Announced(
+            kind=kind,
             id=id,
             token=uuid4(),
             urgent=urgent,
@@ -29,19 +31,24 @@ def _rows(*, urgent=False, worker_losses=0, count=1, first=1):
     ]
 
 
-def test_a_batch_is_written_in_the_documented_form():
-    batch = Batch(kind="trigger_run", items=(Reference(id=7, token=UUID(_TOKEN)),))
+@pytest.mark.parametrize("kind", get_args(WorkKind))
+def test_a_batch_is_written_in_the_documented_form(kind):
+    batch = Batch(kind=kind, items=(Reference(id=7, token=UUID(_TOKEN)),))
 
-    assert batch.to_bytes() == b'{"v":1,"kind":"trigger_run","items":[[7,"%s"]]}' % _TOKEN.encode()
+    assert batch.to_bytes() == b'{"v":1,"kind":"%s","items":[[7,"%s"]]}' % (
+        kind.encode(),
+        _TOKEN.encode(),
+    )
 
 
 @given(
+    st.sampled_from(get_args(WorkKind)),
     st.lists(st.tuples(st.integers(1, 2**63 - 1), st.uuids()), min_size=1, max_size=MAX_ITEMS).map(
         lambda items: tuple(Reference(id=id, token=token) for id, token in items)
-    )
+    ),
 )
-def test_what_is_written_is_read_back(items):
-    batch = Batch(kind="trigger_run", items=items)
+def test_what_is_written_is_read_back(kind, items):
+    batch = Batch(kind=kind, items=items)
 
     assert read_batch(batch.to_bytes()) == batch
 
@@ -60,7 +67,8 @@ def test_what_is_written_is_read_back(items):
         _message(v=True),
         _message(v="1"),
         _message(v=1.0),
-        _message(kind="scheduled_action"),
+        _message(kind="tracking_click"),
+        _message(kind=""),
         _message(kind=["trigger_run"]),
         _message(more=1),
         _message(items=None),
@@ -106,6 +114,16 @@ def test_urgent_rows_share_no_message_with_others():
     assert sorted(packed, key=len) == sorted([soon, late], key=len)
     assert soon in packed
     assert late in packed
+
+
+def test_rows_of_two_kinds_share_no_message():
+    runs, actions = _rows(count=2), _rows(kind="scheduled_action", count=2)
+    soon = _rows(kind="scheduled_action", count=1, first=10, urgent=True)
+
+    packed = list(pack([runs[0], actions[0], *soon, runs[1], actions[1]], size=20))
+
+    assert len(packed) == 3
+    assert all(group in packed for group in (runs, actions, soon))
 
 
 def test_a_row_that_cost_a_worker_its_life_is_alone():

@@ -1,0 +1,18 @@
+"""One life cycle for two tables: its statements are written once and made for both at import."""
+
+from collections.abc import Mapping
+
+from shared.domain.work import WorkKind
+
+HELD: Mapping[WorkKind, str] = {"trigger_run": "running", "scheduled_action": "processing"}
+"""By kind the status of what a worker holds."""
+
+
+def made_for(kind: WorkKind, template: str) -> str:
+    """Return the statement of a template, which names ``{table}`` and ``{held}``."""
+    return template.format(table=kind, held=HELD[kind])
+
+
+def for_both(template: str) -> Mapping[WorkKind, str]:
+    """Return by kind the statement of a template."""
+    return {kind: made_for(kind, template) for kind in HELD}
