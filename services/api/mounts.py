@@ -15,6 +15,7 @@ from services.api.resources.tenants import TENANT_ROUTES
 from services.api.resources.tick import RUN_DUE_TRIGGERS
 from services.api.resources.tokens import TOKEN_ROUTES
 from services.api.resources.tracking_links import TRACKING_LINK_ROUTES
+from services.api.resources.trigger_rules import TRIGGER_RULE_ROUTES
 from services.api.resources.trigger_runs import TRIGGER_RUN_ROUTES
 from services.api.resources.triggers import TRIGGER_ROUTES
 from services.api.resources.uploads import BULK_CREATE
@@ -85,6 +86,7 @@ MOUNTS = (
             *SIGNING_KEY_ROUTES,
             *LINE_USER_ROUTES,
             *EVENT_ROUTES,
+            *TRIGGER_RULE_ROUTES,
             *TRACKING_LINK_ROUTES,
             *SCHEDULED_ACTION_ROUTES,
         ),

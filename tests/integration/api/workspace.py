@@ -24,6 +24,19 @@ TRIGGERS = [
         "actions": [{"type": "create_record", "table_id": str(NOBODYS), "data": {}}],
     },
 ]
+RULE = {
+    "name": "thank",
+    "event": "ordered",
+    "conditions": [{"column": "event.sum", "op": "gt", "value": 100}],
+    "actions": [
+        {
+            "type": "notify",
+            "chatroom_id": str(NOBODYS),
+            "message": "$line_user.display_name",
+            "delay": {"seconds": 60},
+        }
+    ],
+}
 EVERYTHING = """
     SELECT string_agg(
         format(
@@ -80,6 +93,7 @@ def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
     contact = moderator.post("/v1/line-users", json={"external_id": "crm-1"}).json["id"]
     body = {"target_url": "https://example.com/offer"}
     link = moderator.post("/v1/tracking-links", json=body).json
+    rule = moderator.post("/v1/trigger-rules", json=RULE).json["id"]
     tables = [table, table, table, table, theirs, trashed.rpartition("/")[2], str(NOBODYS)]
     return World(
         who=who,
@@ -88,6 +102,7 @@ def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
             "record_id": [*records, 2**63 - 1],
             "run_id": [*runs, 2**63 - 1],
             "command_id": [command, 1, 2**63 - 1],
+            "rule_id": [rule, rule + 1, 2**63 - 1],
             "line_user_id": [contact, contact + 1, 2**63 - 1],
             "link_id": [link["id"], link["id"] + 1, 2**63 - 1],
             "token": [link["token"], "x" * 32, "short", "x" * 33],
