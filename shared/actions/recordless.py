@@ -31,7 +31,7 @@ def recordless_faults(action: Mapping[str, Any], context: CheckContext) -> list[
 
 def recordless_link_faults(link: Json, context: CheckContext) -> list[Fault]:
     """Return why the link that a delay watches cannot be known where there is no row."""
-    if not any(row_token_pointers(link, on_events=context.on_events)):
+    if not any(True for _ in row_token_pointers(link, on_events=context.on_events)):
         return []
     if context.on_events:
         return [_row_token_fault("", context)]
@@ -83,6 +83,9 @@ def _table_level_faults(action: Mapping[str, Any]) -> Iterator[Fault]:
         case "update_record" if is_on_row(action):
             message = f"update_record requires record context — {_NO_RECORD}"
             yield _fault("record_context_required", "/target", message)
+        case "start_workflow" if has_row_token(action.get("line_user_id")):
+            message = f"start_workflow line_user_id requires record context — {_NO_RECORD}"
+            yield _fault("record_context_required", "/line_user_id", message)
         case "invoke_command" if isinstance(action.get("inputs"), dict):
             for name, value in action["inputs"].items():
                 if has_row_token(value):

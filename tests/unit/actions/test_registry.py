@@ -6,39 +6,16 @@ from marshmallow import fields
 
 from shared.actions.registry import ACTIONS, check_actions
 from shared.domain.columns import column_from_json
-from shared.domain.commands import Command
-from tests.builders import LONG_AGO, TENANT_ID, a_table
+from tests.builders import TENANT_ID
+from tests.unit.actions.known import CASES, Known
 
-CASES = json.loads((Path(__file__).parents[2] / "cases" / "actions.json").read_text("utf-8"))
 COLUMNS = tuple(column_from_json(column) for column in CASES["columns"])
 
 
-class Known:
-    """The tables and commands of the case file."""
-
-    def find_table(self, table_id):
-        columns = CASES["tables"].get(str(table_id))
-        if columns is None:
-            return None
-        return a_table(id=table_id, columns=tuple(column_from_json(column) for column in columns))
-
-    def find_command(self, name):
-        schema = CASES["commands"].get(name)
-        if schema is None:
-            return None
-        return Command(
-            id=1,
-            tenant_id=TENANT_ID,
-            name=name,
-            url="https://commands.example/",
-            input_schema=schema,
-            revision=1,
-            created_at=LONG_AGO,
-            updated_at=LONG_AGO,
-        )
-
-
-def faults_of(*actions, on="schedule", schedule="date_column_reached"):
+def faults_of(*actions, on="schedule", schedule="date_column_reached", place="trigger"):
+    if place != "trigger":
+        found = check_actions(list(actions), place=place, lookup=Known())
+        return [[fault.pointer, fault.message] for fault in found]
     found = check_actions(
         list(actions),
         on=on,
@@ -50,11 +27,12 @@ def faults_of(*actions, on="schedule", schedule="date_column_reached"):
 
 
 def place(case):
-    return {key: case[key] for key in ("on", "schedule") if key in case}
+    return {key: case[key] for key in ("on", "schedule", "place") if key in case}
 
 
 def name(case):
-    return f"{case.get('on') or case.get('schedule') or ''} {json.dumps(case['action'])[:100]}"
+    where = [case[key] for key in ("on", "schedule", "place") if key in case]
+    return f"{' '.join(where)} {json.dumps(case['action'])[:100]}"
 
 
 @pytest.mark.parametrize("case", CASES["accepted"], ids=name)
