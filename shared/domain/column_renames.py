@@ -14,7 +14,8 @@ def rename_columns(triggers: list[Json], renames: Renames, *, table_id: UUID) ->
     """Return the stored triggers of a table with its columns under their new names.
 
     Rewritten are ``schedule.column``, ``when``, row tokens, and the cells that actions write into
-    this table. A broken trigger is rewritten as far as it can be read.
+    this table, those too that run when a delay expires. A broken trigger is rewritten as far as it
+    can be read.
     """
     return [_trigger(trigger, renames, table_id) for trigger in triggers]
 
@@ -25,13 +26,23 @@ def rename_written_columns(triggers: list[Json], renames: Renames, *, table_id: 
     They name its columns only in the records that they create in it.
     """
     return [
-        _in_list(trigger, "actions", lambda action: _created(action, renames, table_id))
+        _in_list(
+            trigger,
+            "actions",
+            lambda action: _with_expiry(action, lambda each: _created(each, renames, table_id)),
+        )
         for trigger in triggers
     ]
 
 
 def _trigger(trigger: Json, renames: Renames, table_id: UUID) -> Json:
-    trigger = _in_list(trigger, "actions", lambda action: _action(action, renames, table_id))
+    trigger = _in_list(
+        trigger,
+        "actions",
+        lambda action: _with_expiry(
+            rename_row_tokens(action, renames), lambda each: _written(each, renames, table_id)
+        ),
+    )
     trigger = _in_list(trigger, "when", lambda predicate: _named(predicate, renames))
     if isinstance(trigger, dict) and "schedule" in trigger:
         return {**trigger, "schedule": _named(trigger["schedule"], renames)}
@@ -46,8 +57,15 @@ def _named(value: Json, renames: Renames) -> Json:
     return value
 
 
-def _action(action: Json, renames: Renames, table_id: UUID) -> Json:
-    action = _created(rename_row_tokens(action, renames), renames, table_id)
+def _with_expiry(action: Json, change: Callable[[Json], Json]) -> Json:
+    """Return an action changed, and changed alike what runs when its delay expires."""
+    if isinstance(action, dict) and isinstance(action.get("delay"), dict):
+        action = {**action, "delay": _in_list(action["delay"], "on_expire", change)}
+    return change(action)
+
+
+def _written(action: Json, renames: Renames, table_id: UUID) -> Json:
+    action = _created(action, renames, table_id)
     if isinstance(action, dict) and action.get("type") == "update_record":
         return _with_cells(action, renames)
     return action
@@ -74,7 +92,7 @@ def _uuid(text: Json) -> UUID | None:
         return None
 
 
-def _in_list(trigger: Json, key: str, change: Callable[[Json], Json]) -> Json:
-    if isinstance(trigger, dict) and isinstance(trigger.get(key), list):
-        return {**trigger, key: [change(item) for item in trigger[key]]}
-    return trigger
+def _in_list(owner: Json, key: str, change: Callable[[Json], Json]) -> Json:
+    if isinstance(owner, dict) and isinstance(owner.get(key), list):
+        return {**owner, key: [change(item) for item in owner[key]]}
+    return owner

@@ -68,6 +68,48 @@ def test_two_columns_swap_their_names():
     ]
 
 
+def waiting(*on_expire, **settings):
+    wait = {"mode": "waitForTracking", "delaySeconds": 5, "trackingLink": "$row.a"}
+    return {"type": "notify", **settings, "delay": {**wait, "on_expire": list(on_expire)}}
+
+
+def test_delays_and_what_runs_when_they_expire_are_rewritten():
+    trigger = with_actions(
+        waiting(
+            {"type": "notify", "message": "$row.a"},
+            {"type": "update_record", "data": {"a": "$row.a"}},
+            creating(str(TABLE_ID), a="${row.a}", b=1),
+            creating(str(ELSEWHERE), a="$row.a"),
+            message="$row.a",
+        )
+    )
+
+    [action] = renamed(trigger, a="x y")["actions"]
+
+    assert action["message"] == "${row.x y}"
+    assert action["delay"] == {
+        "mode": "waitForTracking",
+        "delaySeconds": 5,
+        "trackingLink": "${row.x y}",
+        "on_expire": [
+            {"type": "notify", "message": "${row.x y}"},
+            {"type": "update_record", "data": {"x y": "${row.x y}"}},
+            creating(str(TABLE_ID), **{"x y": "${row.x y}", "b": 1}),
+            creating(str(ELSEWHERE), a="${row.x y}"),
+        ],
+    }
+
+
+def test_other_tables_follow_in_the_records_created_on_expiry():
+    trigger = with_actions(
+        waiting(creating(str(TABLE_ID), a="$row.a"), creating(str(ELSEWHERE), a=1))
+    )
+
+    assert rename_written_columns([trigger], {"a": "x"}, table_id=TABLE_ID) == [
+        with_actions(waiting(creating(str(TABLE_ID), x="$row.a"), creating(str(ELSEWHERE), a=1)))
+    ]
+
+
 def test_what_is_not_named_stays():
     trigger = a_stored_trigger(
         schedule={"type": "daily", "at": "09:00"},
@@ -99,5 +141,7 @@ def test_broken_triggers_are_no_exception(raw):
     broken.append({"actions": [raw, {"type": "update_record", "data": raw}]})
     broken.append({"actions": [{"type": "create_record", "table_id": raw, "data": raw}]})
 
-    assert len(rename_columns(broken, {"a": "b"}, table_id=TABLE_ID)) == 5
-    assert len(rename_written_columns(broken, {"a": "b"}, table_id=TABLE_ID)) == 5
+    broken.append({"actions": [{"delay": raw}, {"delay": {"on_expire": raw}}, waiting(raw)]})
+
+    assert len(rename_columns(broken, {"a": "b"}, table_id=TABLE_ID)) == 6
+    assert len(rename_written_columns(broken, {"a": "b"}, table_id=TABLE_ID)) == 6
