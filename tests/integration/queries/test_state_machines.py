@@ -6,72 +6,129 @@ from typing import get_args
 import pytest
 
 from shared.domain.runs import RunStatus
-from shared.queries import announcements, claims, new_runs, trigger_runs, work
+from shared.domain.scheduled_actions import ActionStatus
+from shared.queries import (
+    action_moves,
+    announcements,
+    claims,
+    new_runs,
+    scheduled_actions,
+    tracking,
+    trigger_runs,
+    work,
+)
+from shared.queries.life_cycle import HELD
 
 _PAGE = Path(__file__).parents[3] / "docs" / "state-machines.md"
+_DRAWING = re.compile(r"^## (\w+)$.*?```mermaid\n(.*?)```", re.MULTILINE | re.DOTALL)
 _ARROW = re.compile(r"^ +(\S+) --> (\S+) : (\w+)$", re.MULTILINE)
 _OUTSIDE = "[*]"
-_MODULES = (announcements, claims, new_runs, trigger_runs, work)
+_STATES = {"trigger_run": set(get_args(RunStatus)), "scheduled_action": set(get_args(ActionStatus))}
+_OF_BOTH = (announcements, claims, work)
+_MODULES = {
+    "trigger_run": (*_OF_BOTH, new_runs, trigger_runs),
+    "scheduled_action": (*_OF_BOTH, action_moves, scheduled_actions, tracking),
+}
+_TERMINAL = {"done", "failed", "cancelled"}
 
 
-def _drawn():
-    """Return by function the arrows of the page."""
+@pytest.fixture(params=list(_STATES))
+def table(request):
+    return request.param
+
+
+def _drawn(table):
+    """Return by function the arrows of a table's drawing."""
     arrows = {}
-    for source, target, function in _ARROW.findall(_PAGE.read_text("utf-8")):
+    drawing = dict(_DRAWING.findall(_PAGE.read_text("utf-8")))[table]
+    for source, target, function in _ARROW.findall(drawing):
         arrows.setdefault(function, set()).add((source, target))
     return arrows
 
 
-def _told():
-    """Return by function the arrows its docstring begins with."""
+def _told(table):
+    """Return by function the arrows its docstring begins with, as far as they are this table's."""
     arrows = {}
-    for module in _MODULES:
-        for name, function in inspect.getmembers(module, inspect.isfunction):
-            head = (function.__doc__ or "").split(":")[0]
-            if "->" in head and function.__module__ == module.__name__:
-                arrows[name] = set(_moves(head))
+    for module in _MODULES[table]:
+        for name, moves in _told_by(module):
+            own = {move for move in moves(HELD[table]) if _is_of(table, move)}
+            if own:
+                arrows[name] = own
     return arrows
 
 
-def _moves(head):
+def _told_by(module):
+    for name, function in inspect.getmembers(module, inspect.isfunction):
+        head = (function.__doc__ or "").split(":")[0]
+        if "->" in head and function.__module__ == module.__name__:
+            yield name, lambda held, head=head: set(_moves(head, held))
+
+
+def _moves(head, held):
     for move in head.split(","):
         source, target = (side.replace("stale ", "").strip() for side in move.split("->"))
         for one in source.split(" | "):
             for other in target.split(" | "):
-                yield one.strip() or _OUTSIDE, other.strip()
+                yield tuple(
+                    held if state == "held" else state or _OUTSIDE
+                    for state in (one.strip(), other.strip())
+                )
 
 
-def test_the_docstrings_tell_the_arrows_that_are_drawn():
+def _is_of(table, move):
+    return set(move) <= _STATES[table] | {_OUTSIDE}
+
+
+def test_the_docstrings_tell_the_arrows_that_are_drawn(table):
     drawn = {
         function: arrows
-        for function, arrows in _drawn().items()
+        for function, arrows in _drawn(table).items()
         if _OUTSIDE not in {target for _, target in arrows}
     }
 
-    assert _told() == drawn
+    assert _told(table) == drawn
 
 
-def test_the_drawing_the_check_and_the_literal_have_the_same_states(conn):
+def test_every_arrow_that_is_told_is_one_of_a_table():
+    strays = {
+        (name, move)
+        for module in {module for modules in _MODULES.values() for module in modules}
+        for name, moves in _told_by(module)
+        if not any(_is_of(table, move) for table, held in HELD.items() for move in moves(held))
+        for move in moves("held")
+    }
+
+    assert strays == set()
+
+
+def test_the_drawing_the_check_and_the_literal_have_the_same_states(conn, table):
     (check,) = conn.execute(
         "SELECT pg_get_constraintdef(oid) FROM pg_constraint"
-        " WHERE conrelid = 'trigger_run'::regclass AND conname = 'trigger_run_status_check'"
+        " WHERE conrelid = %s::regclass AND conname = %s",
+        [table, f"{table}_status_check"],
     ).fetchone()
-    drawn = {state for arrows in _drawn().values() for arrow in arrows for state in arrow}
+    drawn = {state for arrows in _drawn(table).values() for arrow in arrows for state in arrow}
 
-    assert drawn - {_OUTSIDE} == set(re.findall(r"'(\w+)'", check)) == set(get_args(RunStatus))
-
-
-@pytest.mark.parametrize("function", ["delete_run", "delete_finished"])
-def test_only_what_has_ended_is_deleted(function):
-    assert _drawn()[function] == {("done", _OUTSIDE), ("failed", _OUTSIDE)}
+    assert drawn - {_OUTSIDE} == set(re.findall(r"'(\w+)'", check)) == _STATES[table]
 
 
-def test_done_is_never_left_and_failed_only_by_hand():
+def test_only_what_has_ended_is_deleted(table):
+    deleted = {
+        function: {source for source, target in arrows if target == _OUTSIDE}
+        for function, arrows in _drawn(table).items()
+        if _OUTSIDE in {target for _, target in arrows}
+    }
+
+    assert deleted.keys() >= {"delete_finished"}
+    assert all(sources == _STATES[table] & _TERMINAL for sources in deleted.values())
+
+
+def test_done_is_never_left_and_failed_only_by_hand(table):
     leaving = {
         (source, function)
-        for function, arrows in _drawn().items()
+        for function, arrows in _drawn(table).items()
         for source, target in arrows
-        if source in ("done", "failed") and target != _OUTSIDE
+        if source in _TERMINAL and target != _OUTSIDE
     }
 
     assert leaving == {("failed", "rearm")}
