@@ -47,13 +47,11 @@ class NextStep:
 class OnExpiry:
     """The actions that run since nobody clicked.
 
-    ``source_config`` has the conditions that those which say so judge again; ``then`` is what comes
-    next in a workflow.
+    ``source_config`` has the conditions that those which say so judge again.
     """
 
     wait: ClaimedAction
     source_config: Mapping[str, Any] | None
-    then: NextStep | None = None
 
     def record(self, conn: Connection) -> None:
         """Record them, each once."""
@@ -61,13 +59,9 @@ class OnExpiry:
         actions = self.actions(now=now)
         insert_actions(conn, actions, now=now)
         wake(conn, actions, now=now)
-        if self.then is not None:
-            self.then.record(conn)
 
     def settle(self, conn: Connection) -> None:
-        """Settle what comes next: none of the actions waits for a click."""
-        if self.then is not None:
-            self.then.settle(conn)
+        """Do nothing: none of them waits for a click."""
 
     def actions(self, *, now: datetime) -> list[NewAction]:
         """Return them: for the same subject, now or after a delay of their own."""
@@ -86,7 +80,7 @@ class OnExpiry:
             action_type=config["type"],
             action_config=without_delay(config),
             source_config=self.source_config,
-            context=wait.context if wait.execution is None else {"event": wait.execution.context},
+            context=wait.context,
             definition_hash=wait.definition_hash,
             line_user_id=wait.line_user_id,
             table_id=wait.table_id,

@@ -8,6 +8,7 @@ import psycopg
 import structlog
 from psycopg import Connection
 
+from services.worker.click_intake import ClickIntake
 from services.worker.committer import Committer
 from services.worker.definitions import Definitions
 from services.worker.dispatch import Dispatcher
@@ -22,17 +23,19 @@ from shared.actions.http import HttpCaller
 from shared.db.connection import connect, open_pool
 from shared.errors import InvalidInput
 from shared.lifecycle import Stop, backoff_seconds
-from shared.messaging.transport import open_consumer
+from shared.messaging.transport import open_click_consumer, open_consumer
 from shared.observability.http import HealthServer
 from shared.observability.logs import configure_logging
 from shared.settings import Settings, read_settings
+from shared.tracking.click_store import ClickStore
 from shared.tracking.stores import open_clicks
 from shared.usecases.announce import recover
 
 _NAME = "duebook-worker"
 # A signal that reaches another thread does not end the main thread's wait.
 _LOOK_SECONDS = 1.0
-# For the liveness lock, the upkeep of leases, claims, commits, and notifications.
+# For the liveness lock, the upkeep of leases, claims, commits, and notifications, in whose place
+# other trackers' clicks have one where there is a broker.
 _SESSIONS_BESIDE_POOL = 5
 # Of the grace period, what is kept for the last commits, and for letting the lock go.
 _CLOSING_SECONDS = 10.0
@@ -189,6 +192,7 @@ class _Worker:
             clicks=self._clicks,
             time=liveness.time,
         )
+        self._intake = _click_intake(settings, open_session, self._clicks)
         self._dispatcher = Dispatcher(
             consumer=self._consumer,
             execute=executor.execute,
@@ -203,13 +207,19 @@ class _Worker:
         self._committer.start()
         self._leases.start()
         self._dispatcher.start()
+        if self._intake:
+            self._intake.start()
         _log.info("worker_started", worker_id=self._liveness.worker_id)
 
     def drain(self) -> None:
         """Let end what runs, hand the rest back; no longer than the grace period, come what may."""
+        if self._intake:
+            self._intake.ask_to_stop()
         ended = self._dispatcher.drain(seconds=self._settings.grace_seconds - _CLOSING_SECONDS)
         self._committer.close(seconds=_COMMITTING_SECONDS)
         self._leases.stop(seconds=_LETTING_GO_SECONDS)
+        if self._intake:
+            self._intake.stop(seconds=_LETTING_GO_SECONDS)
         if ended:
             self._claimer.close()
             self._http.close()
@@ -223,6 +233,7 @@ class _Worker:
             "the committer": self._committer.runs,
             "the upkeep of leases": self._leases.runs,
             "a thread for runs": self._dispatcher.runs,
+            "the intake of clicks": self._intake is None or self._intake.runs,
         }
         return next((f"{name} has ended" for name, runs in parts.items() if not runs), None)
 
@@ -231,3 +242,12 @@ class _Worker:
         if not self._liveness.alive:
             return "the liveness lock is not held"
         return None if self._consumer.ready() else "the broker is not reached"
+
+
+def _click_intake(
+    settings: Settings, open_session: Callable[[], Connection], clicks: ClickStore
+) -> ClickIntake | None:
+    consumer = open_click_consumer(settings)
+    if consumer is None:
+        return None
+    return ClickIntake(open_session, consumer=consumer, clicks=clicks)

@@ -43,13 +43,13 @@ def begin_action(
     if action.mode == "waitForTracking" and action.branch is None:
         # Its deadline was moved under our hands, or the database's clock was.
         return _not_yet(action, now=now)
-    follow = None if action.execution is None else _next_step(action, clicks)
+    follow = _next_step(action, clicks)
     if action.action_type in (_DELAY, _WAIT):
         return _passed(action, action.action_type, follow, now=now)
     if action.branch == "expired":
         if not action.on_expire:
             return _called_off(action, NOT_CLICKED)
-        return _passed(action, "on_expire", _on_expiry(action, definition, follow), now=now)
+        return _passed(action, "on_expire", _on_expiry(action, definition), now=now)
     return ActionScript(work=action, definition=definition, follow=follow)
 
 
@@ -80,19 +80,18 @@ def _still_pass(action: ClaimedAction, definition: Definition | None) -> bool:
     return action.record is None or matches(predicates, action.record.data)
 
 
-def _next_step(action: ClaimedAction, clicks: ClickStore) -> NextStep:
-    """Return what follows; only a node that waits has branches, an action's own wait has none."""
-    branch = action.branch if action.action_type == _WAIT else None
-    return NextStep(action=action, branch=branch, clicks=clicks)
+def _next_step(action: ClaimedAction, clicks: ClickStore) -> NextStep | None:
+    """Return what follows in the workflow; of its steps only the nodes that wait have a branch."""
+    if action.execution is None:
+        return None
+    return NextStep(action=action, branch=action.branch, clicks=clicks)
 
 
-def _on_expiry(
-    action: ClaimedAction, definition: Definition | None, then: NextStep | None
-) -> OnExpiry:
+def _on_expiry(action: ClaimedAction, definition: Definition | None) -> OnExpiry:
     source = action.source_config
     if source is None and definition is not None:
         source = {"when": definition.trigger.get("when") or []}
-    return OnExpiry(wait=action, source_config=source, then=then)
+    return OnExpiry(wait=action, source_config=source)
 
 
 def _called_off(action: ClaimedAction, reason: str) -> Finish:
