@@ -1,12 +1,11 @@
-"""Whole checks of what a tenant authors beside tables: the actions of rules, and workflows."""
+"""The check of a workflow as a whole: its nodes, their actions, and whom it starts."""
 
 from collections.abc import Iterator
 from itertools import islice
 
 from shared.actions.action import CheckContext, Lookup
-from shared.actions.registry import check_action, check_actions
+from shared.actions.registry import check_action
 from shared.actions.urls import parse_url
-from shared.domain.action_lists import action_list_faults
 from shared.domain.faults import MAX_TOLD, cut, in_document_order, under
 from shared.domain.workflow_faults import MAX_TARGET_URL, links_in, workflow_faults
 from shared.domain.workflows import (
@@ -17,13 +16,6 @@ from shared.domain.workflows import (
     workflow_cycle,
 )
 from shared.errors import Fault
-
-
-def rule_action_faults(raw: object, *, lookup: Lookup) -> list[Fault]:
-    """Return the faults of a rule's ``actions``, in document order, from ``/actions``."""
-    shape = action_list_faults(raw, "/actions", name="actions", code="rule_invalid")
-    faults = [*islice(shape, MAX_TOLD), *check_actions(raw, place="rule", lookup=lookup)]
-    return in_document_order({"actions": raw}, faults)[:MAX_TOLD]
 
 
 def check_workflow(nodes: object, *, name: str, lookup: Lookup) -> list[Fault]:

@@ -249,7 +249,12 @@ def restore_table(conn: Connection, table_id: UUID, *, now: datetime) -> bool:
 
 # Which table an action writes to is told by the domain: spellings of an id differ.
 _THAT_CREATE = """
-WHERE tenant_id = %(tenant_id)s AND triggers @> '[{"actions": [{"type": "create_record"}]}]'
+WHERE
+    tenant_id = %(tenant_id)s
+    AND (
+        triggers @> '[{"actions": [{"type": "create_record"}]}]'
+        OR triggers @> '[{"actions": [{"delay": {"on_expire": [{"type": "create_record"}]}}]}]'
+    )
 ORDER BY id
 """
 

@@ -198,6 +198,20 @@ def test_the_triggers_of_other_tables_that_write_the_column_are_rewritten(conn):
         assert after.revision == (3 if other is live else 4)
 
 
+def test_what_other_tables_write_when_a_delay_expires_is_rewritten(conn):
+    table = insert_table(conn)
+    create = {"type": "create_record", "table_id": str(table.id), "data": {"title": "x"}}
+    wait = {"mode": "waitForTracking", "expiresSeconds": 60, "trackingLink": "abc"}
+    other = insert_table(conn, tenant_id=table.tenant_id)
+    delete = {"type": "delete_record", "delay": {**wait, "on_expire": [create]}}
+    save(conn, other, a_known(schedule=DATE, actions=[delete]))
+
+    alter_table(conn, table.id, raw_columns=_raw(table, title="subject"), now=NOW)
+
+    [action] = find_table(conn, other.id).triggers[0]["actions"]
+    assert action["delay"]["on_expire"][0]["data"] == {"subject": "x"}
+
+
 def test_a_table_that_names_no_renamed_column_keeps_its_revision(conn):
     table = insert_table(conn)
     other = insert_table(conn, tenant_id=table.tenant_id)

@@ -1,9 +1,9 @@
-"""Whole checks of rules and workflows."""
+"""The check of a workflow as a whole."""
 
 import pytest
 from hypothesis import given
 
-from shared.actions.definition_checks import check_workflow, rule_action_faults
+from shared.actions.definition_checks import check_workflow
 from shared.domain.faults import MAX_TOLD
 from tests.strategies import json_values
 from tests.unit.actions.known import Known
@@ -138,30 +138,5 @@ def test_not_all_of_very_many_faults_are_told():
 @given(json_values)
 def test_any_value_is_judged(raw):
     check_workflow([{"type": "action", "action": raw}, raw], name="w", lookup=Known())
-    rule_action_faults(raw, lookup=Known())
-    rule_action_faults([raw, note(delay=raw)], lookup=Known())
-    rule_action_faults([note(delay={"seconds": 5, "on_expire": [raw, raw]})], lookup=Known())
-
-
-def test_the_actions_of_a_rule_are_told_in_document_order():
-    actions = [note("$row", on_error="no"), 5, {"message": "x"}, {"type": "mail"}, note("$event")]
-
-    faults = rule_action_faults(actions, lookup=Known())
-
-    assert [(fault.code, fault.pointer) for fault in faults] == [
-        ("row_token_not_allowed", "/actions/0/message"),
-        ("rule_invalid", "/actions/0/on_error"),
-        ("rule_invalid", "/actions/1"),
-        ("rule_invalid", "/actions/2/type"),
-        ("action_type_unknown", "/actions/3/type"),
-    ]
-
-
-@pytest.mark.parametrize("raw", [None, {}, [], [note()] * 21], ids=lambda raw: str(raw)[:9])
-def test_a_rule_has_a_bounded_list_of_actions(raw):
-    [fault] = rule_action_faults(raw, lookup=Known())
-
-    assert (fault.pointer, fault.message) == (
-        "/actions",
-        "actions must be a list of 1 to 20 actions",
-    )
+    check_workflow([act(delay=raw)], name="w", lookup=Known())
+    check_workflow([act(delay={"seconds": 5, "on_expire": [raw, raw]})], name="w", lookup=Known())
