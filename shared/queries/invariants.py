@@ -9,26 +9,27 @@ from datetime import datetime
 from psycopg import Connection
 
 from shared.domain.invariants import Invariant, Violation
+from shared.queries.action_invariants import ACTION_INVARIANTS
 from shared.queries.run_invariants import RUN_INVARIANTS
 from shared.queries.schedule_invariants import SCHEDULE_INVARIANTS
 
-# What a constraint forbids cannot be found in the rows: ask whether it is in force.
+# What a constraint forbids cannot be found in the rows: ask whether it is in force, by its table.
 _MISSING_CONSTRAINT = """
 SELECT 'constraint ' || wanted.name || ' is not in force'
 FROM unnest(%(constraints)s::text[]) AS wanted (name)
 WHERE NOT EXISTS (
         SELECT
         FROM pg_constraint
-        WHERE conname = wanted.name
+        WHERE conrelid = to_regclass(split_part(wanted.name, '.', 1))
+            AND conname = split_part(wanted.name, '.', 2)
             AND convalidated
-            AND connamespace = current_schema()::regnamespace
     )
     AND NOT EXISTS (
         SELECT
         FROM pg_index
         JOIN pg_class ON pg_class.oid = pg_index.indexrelid
-        WHERE pg_class.relname = wanted.name
-            AND pg_class.relnamespace = current_schema()::regnamespace
+        WHERE pg_index.indrelid = to_regclass(split_part(wanted.name, '.', 1))
+            AND pg_class.relname = split_part(wanted.name, '.', 2)
             AND pg_index.indisunique
             AND pg_index.indisvalid
     )
@@ -47,27 +48,59 @@ def _in_force(number: str, promise: str, *constraints: str) -> Invariant:
 
 
 _CONSTRAINTS_IN_FORCE = (
-    _in_force("I1", "an identity is consumed once", "an_identity_is_consumed_once"),
-    _in_force("I5", "a clock trigger has one active run", "one_active_run_per_clock_trigger"),
-    _in_force("I8", "every row has a way forward", "pending_can_be_found", "running_is_held"),
+    _in_force("I1", "an identity is consumed once", "occurrence.an_identity_is_consumed_once"),
+    _in_force(
+        "I5", "a clock trigger has one active run", "trigger_run.one_active_run_per_clock_trigger"
+    ),
+    _in_force(
+        "I8",
+        "every row has a way forward",
+        "trigger_run.pending_can_be_found",
+        "trigger_run.running_is_held",
+        "scheduled_action.pending_can_be_found",
+        "scheduled_action.processing_is_held",
+    ),
     _in_force(
         "I10",
         "an internal effect happens once",
-        "a_message_is_stored_once",
-        "a_record_is_made_once",
+        "chat_message.a_message_is_stored_once",
+        "record.a_record_is_made_once",
+        "event.an_event_is_taken_once",
+        "scheduled_action.an_action_is_recorded_once",
+        "scheduled_action.one_step_per_node",
+        "workflow_execution.an_execution_is_started_once",
     ),
-    _in_force("I12", "failed carries a reason", "failed_has_a_reason", "terminal_is_finished"),
+    _in_force(
+        "I12",
+        "failed and cancelled carry a reason",
+        "trigger_run.failed_has_a_reason",
+        "trigger_run.terminal_is_finished",
+        "scheduled_action.an_end_has_a_reason",
+        "scheduled_action.terminal_is_finished",
+    ),
+    _in_force(
+        "I14",
+        "a wait has a deadline, and nothing else a branch",
+        "scheduled_action.a_wait_has_an_end",
+        "scheduled_action.only_a_wait_branches",
+    ),
     _in_force(
         "I16",
         "no row refers to one of another tenant",
-        "record_tenant_id_table_id_fkey",
-        "trigger_state_tenant_id_table_id_fkey",
-        "trigger_run_tenant_id_table_id_fkey",
-        "trigger_run_tenant_id_definition_hash_fkey",
+        "record.record_tenant_id_table_id_fkey",
+        "trigger_state.trigger_state_tenant_id_table_id_fkey",
+        "trigger_run.trigger_run_tenant_id_table_id_fkey",
+        "trigger_run.trigger_run_tenant_id_definition_hash_fkey",
+        "scheduled_action.scheduled_action_tenant_id_definition_hash_fkey",
+        "scheduled_action.scheduled_action_tenant_id_execution_id_fkey",
+        "scheduled_action.scheduled_action_tenant_id_workflow_id_fkey",
+        "scheduled_action.scheduled_action_tenant_id_line_user_id_fkey",
+        "scheduled_action.scheduled_action_tenant_id_table_id_fkey",
+        "scheduled_action.scheduled_action_tenant_id_tracking_link_id_fkey",
     ),
 )
 
-INVARIANTS = (*_CONSTRAINTS_IN_FORCE, *SCHEDULE_INVARIANTS, *RUN_INVARIANTS)
+INVARIANTS = (*_CONSTRAINTS_IN_FORCE, *SCHEDULE_INVARIANTS, *RUN_INVARIANTS, *ACTION_INVARIANTS)
 
 
 def list_violations(conn: Connection, *, settled_before: datetime, limit: int) -> list[Violation]:
