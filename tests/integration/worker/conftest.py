@@ -132,14 +132,14 @@ def make_bench(conn, database_url):
     """A maker of benches on one database; each is another worker, whose sessions use ``url``."""
     made = []
 
-    def make(*, worker_id=1, gateway_url=None, url=database_url):
+    def make(*, worker_id=1, gateway_url=None, url=database_url, clicks=None):
         pool = open_pool(url, application_name="worker", size=2)
         caller = HttpCaller(
             policy=AddressPolicy(allowed_networks=(ip_network("127.0.0.0/8"),)),
             ports=range(1, 65536),
             user_agent="Duebook/test",
         )
-        clicks = PostgresClicks()
+        clicks = clicks or PostgresClicks()
         committer = Committer(lambda: connect(url, application_name="committer"))
         committer.start()
         holdings = Holdings()

@@ -170,6 +170,16 @@ def test_two_steps_of_one_run_are_never_in_one_group(bench):
     assert bench.run(run_id)["status"] == "done"
 
 
+def test_a_run_and_a_scheduled_action_of_the_same_id_are_two(bench):
+    assert bench.insert(notify()) == bench.wait(notify()) == 1
+    held = [one.work for one in bench.claim()]
+
+    futures = [bench.committer.submit(a_finish(work)) for work in held]
+
+    assert [future.result() for future in futures] == [True, True]
+    assert (bench.run(1)["status"], bench.action(1)["status"]) == ("done", "done")
+
+
 def test_closing_writes_what_was_submitted(bench, database_url):
     [run_id], [run] = claimed(bench, 1)
     committer = Committer(lambda: connect(database_url, application_name="closing"))

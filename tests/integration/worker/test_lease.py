@@ -102,6 +102,24 @@ def test_a_renewal_fences_what_somebody_else_has(bench, conn, keeper, liveness):
     assert not lost.has_time_for(0)
 
 
+def test_a_renewal_keeps_runs_and_scheduled_actions_of_the_same_id_apart(
+    bench, conn, keeper, liveness
+):
+    assert bench.insert(notify()) == bench.wait(notify()) == 1
+    held = {one.work.work_kind: one for one in bench.claim()}
+    of_this_worker(conn, liveness)
+    conn.execute("UPDATE scheduled_action SET worker_id = %s", [liveness.worker_id])
+    conn.execute("UPDATE trigger_run SET lease_token = %s", [uuid4()])
+    for one in held.values():
+        one.until = 0.0
+
+    keeper.renew(conn)
+
+    assert held["trigger_run"].fenced
+    assert not held["scheduled_action"].fenced
+    assert held["scheduled_action"].has_time_for(280)
+
+
 def test_a_renewal_leaves_what_is_locked_just_now_for_the_next(
     bench, conn, other_conn, keeper, liveness
 ):

@@ -136,6 +136,22 @@ def test_what_a_claim_took_whose_answer_was_lost_is_given_back(far_bench, proxy)
     assert counts(far_bench.run(run_id)) == ("done", 1, 2, 0)
 
 
+@pytest.mark.parametrize(
+    "asked", [b"SET status = 'processing'", b"SET branch = CASE", b"AS execution_context"]
+)
+def test_what_a_claim_of_actions_took_is_given_back_wherever_it_was_cut(far_bench, proxy, asked):
+    action_id = far_bench.wait(notify())
+
+    lost = proxy.lose_answer_to(asked)
+    with pytest.raises(psycopg.OperationalError):
+        far_bench.claimer.claim_due(kind="scheduled_action", urgent=False, limit=10, fairly=False)
+
+    assert lost.wait(30)
+    assert counts(far_bench.action(action_id)) == ("processing", 1, 1, 0)
+    far_bench.execute()
+    assert counts(far_bench.action(action_id)) == ("done", 1, 2, 0)
+
+
 def test_a_call_does_not_begin_when_its_intent_had_to_wait_for_too_long(bench, receiver):
     run_id = bench.insert(api_call(receiver.url, on_unknown="fail"))
     [held] = bench.claim()

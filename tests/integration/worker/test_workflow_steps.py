@@ -14,6 +14,7 @@ from tests.builders_db import LONG_AGO
 from tests.integration.worker.conftest import PUBLIC_URL
 from tests.integration.worker.runs import api_call, notify
 from tests.integration.worker.waits import (
+    ClickedMeanwhile,
     act,
     click,
     delay,
@@ -133,6 +134,17 @@ def test_a_click_that_comes_before_the_wait_is_there_is_not_lost(bench, conn):
         bench.execute()
 
     assert bench.messages() == ["see", "thanks"]
+
+
+def test_a_click_while_the_wait_is_being_recorded_is_found_behind_it(make_bench, conn, other_conn):
+    bench = make_bench(clicks=ClickedMeanwhile(other_conn))
+    start(conn, [delay(), wait_for_click(clicked=[act(notify("thanks"))])])
+    bench.hurry()
+
+    for _ in range(3):
+        bench.execute()
+
+    assert bench.messages() == ["thanks"]
 
 
 def test_branches_are_judged_on_the_contact_as_it_is_when_the_step_ends(bench, conn):

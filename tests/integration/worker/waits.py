@@ -48,6 +48,21 @@ def click(conn, token, *, at=None):
     return take_click(conn, token, clicked_at=at or server_now(conn), clicks=PostgresClicks())
 
 
+class ClickedMeanwhile(PostgresClicks):
+    """Somebody clicks as soon as the first look has found nothing."""
+
+    def __init__(self, conn):
+        self._conn = conn
+        self._looks = 0
+
+    def clicked_at(self, conn, link):
+        found = super().clicked_at(conn, link)
+        self._looks += 1
+        if self._looks == 1:
+            click(self._conn, link.token)
+        return found
+
+
 def token_of(conn, link_id):
     """Return the token of a link."""
     return conn.execute("SELECT token FROM tracking_link WHERE id = %s", [link_id]).fetchone()[0]
