@@ -286,6 +286,57 @@ def test_an_action_may_name_a_table_of_the_same_tenant_alone(conn):
     assert fault.pointer == "/triggers/0/actions/0/table_id"
 
 
+A_WAIT = {"mode": "waitForTracking", "expiresSeconds": 60, "trackingLink": "${row.title}"}
+
+
+def test_a_delay_is_stored_as_it_was_written(conn):
+    delays = [{"seconds": 60}, {**A_WAIT, "on_expire": [{**NOTIFY, "delay": {"seconds": 5}}]}]
+    trigger = a_known(schedule=DATE, actions=[{**NOTIFY, "delay": delay} for delay in delays])
+    table = insert_table(conn)
+
+    [stored] = save(conn, table, trigger).triggers
+
+    assert [action["delay"] for action in stored["actions"]] == delays
+    assert save(conn, table, stored).revision == 2
+
+
+def test_the_faults_of_delays_are_told_where_they_are(conn):
+    wait = {**A_WAIT, "on_expire": [{"type": "no_such_type"}, {**NOTIFY, "message": "$row.no"}]}
+    actions = [
+        {"type": "notify", "delay": {"seconds": 0}, "message": ""},
+        {**NOTIFY, "delay": wait, "on_error": "never"},
+    ]
+
+    faults = _faults(conn, insert_table(conn), a_trigger(schedule=DATE, actions=actions))
+
+    assert [(fault.pointer, fault.code) for fault in faults] == [
+        ("/triggers/0/actions/0/delay/seconds", "delay_out_of_bounds"),
+        ("/triggers/0/actions/0/message", "action_invalid"),
+        ("/triggers/0/actions/0/chatroom_id", "action_invalid"),
+        ("/triggers/0/actions/1/delay/on_expire/0/type", "action_type_unknown"),
+        ("/triggers/0/actions/1/delay/on_expire/1/message", "template_column_unknown"),
+        ("/triggers/0/actions/1/on_error", "trigger_invalid"),
+    ]
+
+
+def test_a_table_outside_the_channel_that_an_expiry_writes_to_stays_allowed(conn):
+    tenant_id, channel_id = insert_tenant(conn), uuid4()
+    table = insert_table(conn, tenant_id=tenant_id, channel_id=channel_id)
+    outside = insert_table(conn, tenant_id=tenant_id)
+    create = {"type": "create_record", "table_id": str(outside.id), "data": {"title": "x"}}
+    late = {**NOTIFY, "delay": {**A_WAIT, "on_expire": [create]}}
+    trigger = a_known(schedule=DATE, actions=[late])
+    with pytest.raises(InvalidInput) as caught:
+        save(conn, table, trigger, channel_id=channel_id)
+    save(conn, table, trigger)
+
+    edited = save(conn, table, {**trigger, "name": "edited"}, channel_id=channel_id)
+
+    [fault] = caught.value.faults
+    assert fault.pointer == "/triggers/0/actions/0/delay/on_expire/0/table_id"
+    assert edited.triggers[0]["name"] == "edited"
+
+
 @pytest.mark.parametrize("kind", list(SCHEDULES))
 def test_another_kind_of_schedule_under_the_same_id_is_refused(conn, kind):
     table = insert_table(conn)
