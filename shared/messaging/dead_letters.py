@@ -12,6 +12,7 @@ from pika.exceptions import AMQPError, NackError, UnroutableError
 
 from shared.errors import Unavailable
 from shared.messaging import topology
+from shared.messaging.click_messages import read_clicks
 from shared.messaging.messages import UnreadableMessage, read_batch
 
 _BODY_SHOWN = 1000
@@ -34,14 +35,14 @@ class DeadLetter:
 
 
 def count_dead_letters(url: str) -> dict[str, int]:
-    """Return by work queue how many dead letters it has. Raises Unavailable."""
+    """Return by queue how many dead letters it has. Raises Unavailable."""
     with _channel(url) as channel:
         depths = topology.declare_blocking(channel)
-    return {queue: depths[topology.dead_letters_of(queue)] for queue in topology.WORK_QUEUES}
+    return {queue: depths[topology.dead_letters_of(queue)] for queue in topology.CONSUMED_QUEUES}
 
 
 def list_dead_letters(url: str, queue: str, *, limit: int) -> list[DeadLetter]:
-    """Return the oldest dead letters of a work queue; they stay where they are.
+    """Return the oldest dead letters of a queue; they stay where they are.
 
     Raises Unavailable.
     """
@@ -55,7 +56,7 @@ def list_dead_letters(url: str, queue: str, *, limit: int) -> list[DeadLetter]:
 
 
 def send_again(url: str, queue: str, *, limit: int | None = None) -> int:
-    """Move dead letters back to their work queue, the oldest first; return how many.
+    """Move dead letters back to their queue, the oldest first; return how many.
 
     None: all that are there now. Each leaves the dead only when its new place has confirmed it, so
     a crash doubles at most one, which is harmless. Raises Unavailable.
@@ -113,7 +114,7 @@ def _letter(queue: str, properties: BasicProperties, body: bytes) -> DeadLetter:
         queue=queue,
         reason=str(death.get("reason", "unknown")),
         died_at=death.get("time"),
-        fault=_fault(body),
+        fault=_fault(queue, body),
         body=body.decode(errors="replace")[:_BODY_SHOWN],
     )
 
@@ -123,9 +124,12 @@ def _first_death(properties: BasicProperties) -> dict[str, Any]:
     return dict(deaths[0])
 
 
-def _fault(body: bytes) -> str | None:
+def _fault(queue: str, body: bytes) -> str | None:
     try:
-        read_batch(body)
+        if queue == topology.TRACKING_CLICK:
+            read_clicks(body)
+        else:
+            read_batch(body)
     except UnreadableMessage as error:
         return error.message
     return None

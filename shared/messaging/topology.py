@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 FIRE = "scheduled_action_fire"
 EXECUTE = "action_execute"
+TRACKING_CLICK = "tracking_click"
 WORK_QUEUES = (FIRE, EXECUTE)
+CONSUMED_QUEUES = (*WORK_QUEUES, TRACKING_CLICK)
 
 # A delivery is counted when its consumer went away before the claim was committed.
 _DELIVERY_LIMIT = 20
@@ -49,7 +51,7 @@ def _queues() -> Sequence[Queue]:
     work |= {"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
     return [
         queue
-        for name in WORK_QUEUES
+        for name in CONSUMED_QUEUES
         for queue in (
             Queue(name=dead_letters_of(name), arguments=dead),
             Queue(name=name, arguments=work | {"x-dead-letter-routing-key": dead_letters_of(name)}),

@@ -6,6 +6,7 @@ from shared.db.connection import connect
 from shared.messaging import topology
 from shared.messaging.amqp_consumer import AmqpConsumer
 from shared.messaging.amqp_publisher import AmqpPublisher
+from shared.messaging.click_consumer import ClickConsumer
 from shared.messaging.ports import Claimer, Consumer, Publisher
 from shared.messaging.postgres_transport import PostgresConsumer
 from shared.queries.notifications import listen_for_work
@@ -32,6 +33,13 @@ def open_consumer(settings: Settings, claimer: Claimer) -> Consumer:
         fire_batch=settings.fire_batch,
         claimer=claimer,
     )
+
+
+def open_click_consumer(settings: Settings) -> ClickConsumer | None:
+    """Return the consumer of other trackers' clicks; None without a broker or the role for it."""
+    if settings.amqp_url is None or "action-worker" not in settings.worker_roles:
+        return None
+    return ClickConsumer(settings.amqp_url.reveal())
 
 
 def _listening_session(settings: Settings) -> Connection:

@@ -8,10 +8,10 @@ from services.cli.default_group import ListsByDefault
 from services.cli.output import json_option, say_json, say_table
 from shared.errors import AppError
 from shared.messaging.dead_letters import count_dead_letters, list_dead_letters, send_again
-from shared.messaging.topology import WORK_QUEUES
+from shared.messaging.topology import CONSUMED_QUEUES
 from shared.settings import read_settings
 
-_queue_argument = click.argument("queue", type=click.Choice(WORK_QUEUES), required=False)
+_queue_argument = click.argument("queue", type=click.Choice(CONSUMED_QUEUES), required=False)
 
 
 @click.group("dead-letters", cls=ListsByDefault)
@@ -24,7 +24,7 @@ def dead_letters() -> None:
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @json_option
 def list_(queue: str | None, limit: int, as_json: bool) -> None:
-    """Show the oldest dead letters of QUEUE, or of both; they stay where they are."""
+    """Show the oldest dead letters of QUEUE, or of all; they stay where they are."""
     url = _broker_url()
     counts = count_dead_letters(url)
     letters = [
@@ -55,7 +55,7 @@ def list_(queue: str | None, limit: int, as_json: bool) -> None:
 @click.option("--limit", type=click.IntRange(1), help="At most so many of each queue.")
 @json_option
 def requeue(queue: str | None, limit: int | None, as_json: bool) -> None:
-    """Send the dead letters of QUEUE, or of both, again: the oldest first.
+    """Send the dead letters of QUEUE, or of all, again: the oldest first.
 
     One that nobody could read dies again. One that points to work already done is harmless.
     """
@@ -69,7 +69,7 @@ def requeue(queue: str | None, limit: int | None, as_json: bool) -> None:
 
 
 def _queues(queue: str | None) -> tuple[str, ...]:
-    return WORK_QUEUES if queue is None else (queue,)
+    return CONSUMED_QUEUES if queue is None else (queue,)
 
 
 def _broker_url() -> str:

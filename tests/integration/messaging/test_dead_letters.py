@@ -49,7 +49,7 @@ def _bodies(letters):
 
 
 def test_a_queue_without_dead_letters_has_none(rabbit_url):
-    assert count_dead_letters(rabbit_url) == {topology.FIRE: 0, topology.EXECUTE: 0}
+    assert count_dead_letters(rabbit_url) == dict.fromkeys(topology.CONSUMED_QUEUES, 0)
     assert list_dead_letters(rabbit_url, topology.FIRE, limit=10) == []
     assert send_again(rabbit_url, topology.FIRE) == 0
 
@@ -79,13 +79,26 @@ def test_a_dead_letter_that_can_be_read_has_no_fault(rabbit_url, die):
     assert letter.body == body
 
 
+def test_a_dead_letter_is_read_as_those_of_its_queue_are(rabbit_url, die):
+    clicks = json.dumps({"v": 1, "items": [["x", "2026-08-27T05:02:13Z"]]}).encode()
+    die(clicks, queue=topology.TRACKING_CLICK)
+    die(clicks, queue=topology.FIRE)
+
+    (readable,) = list_dead_letters(rabbit_url, topology.TRACKING_CLICK, limit=10)
+    (unreadable,) = list_dead_letters(rabbit_url, topology.FIRE, limit=10)
+
+    assert readable.fault is None
+    assert unreadable.fault is not None
+
+
 def test_each_queue_has_its_own_dead_letters(rabbit_url, die):
     die(b"late", queue=topology.FIRE)
     die(b"soon", queue=topology.EXECUTE)
 
     assert _bodies(list_dead_letters(rabbit_url, topology.EXECUTE, limit=10)) == ["soon"]
     assert send_again(rabbit_url, topology.EXECUTE) == 1
-    assert count_dead_letters(rabbit_url) == {topology.FIRE: 1, topology.EXECUTE: 0}
+    left = {topology.FIRE: 1, topology.EXECUTE: 0, topology.TRACKING_CLICK: 0}
+    assert count_dead_letters(rabbit_url) == left
 
 
 def test_sent_again_they_are_back_in_their_queue_oldest_first(rabbit_url, die, channel):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 from uuid import uuid4
@@ -11,13 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.domain.tracking import is_link_token
 from shared.domain.work import Reference, WorkKind
 from shared.messaging import topology
+from shared.messaging.click_messages import read_clicks
 from shared.messaging.messages import MAX_ITEMS, Batch, UnreadableMessage, read_batch
 
 _PAGE = (Path(__file__).parents[3] / "docs/messages.md").read_text()
-_EXAMPLE, _SCHEMA = re.findall(r"```json\n(.+?)```", _PAGE, re.DOTALL)
+_EXAMPLE, _SCHEMA, _CLICKS, _CLICKS_SCHEMA = re.findall(r"```json\n(.+?)```", _PAGE, re.DOTALL)
 _VALIDATOR = jsonschema.Draft202012Validator(json.loads(_SCHEMA))
+_CLICKS_VALIDATOR = jsonschema.Draft202012Validator(json.loads(_CLICKS_SCHEMA))
 
 
 def test_the_documented_example_is_a_message():
@@ -59,6 +63,39 @@ def test_what_the_schema_refuses_is_not_read(message):
         # The reader is at least as strict: a Boolean is no integer, 1.0 is no version.
         return
     assert _VALIDATOR.is_valid(message)
+
+
+def test_the_documented_clicks_are_a_message():
+    (click,) = read_clicks(_CLICKS.strip().encode())
+
+    assert is_link_token(click.token)
+    assert click.clicked_at == datetime(2026, 8, 27, 5, 2, 13, tzinfo=UTC)
+    assert _CLICKS_VALIDATOR.is_valid(json.loads(_CLICKS))
+
+
+_INSTANTS = st.sampled_from(
+    ["2026-08-27T05:02:13Z", "2026-08-27T05:02:13.1+08:00", "2026-08-27T05:02:13", "2026-08-27"]
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "v": st.sampled_from([1, 2, "1"]) | _ANY,
+            "items": st.lists(st.tuples(st.text(max_size=3), _INSTANTS), max_size=2) | _ANY,
+            "more": _ANY,
+        },
+    )
+)
+def test_clicks_that_the_schema_refuses_are_not_read(message):
+    message = json.loads(json.dumps(message))
+
+    try:
+        read_clicks(json.dumps(message).encode())
+    except UnreadableMessage:
+        return
+    assert _CLICKS_VALIDATOR.is_valid(message)
 
 
 def test_every_queue_and_argument_is_documented():
