@@ -16,6 +16,7 @@ from tests.builders_db import (
     insert_tenant,
     insert_worker,
 )
+from tests.builders_delayed import insert_action, insert_execution
 
 
 @pytest.fixture
@@ -54,6 +55,22 @@ def test_many_old_runs_go_in_several_batches(conn, now):
     assert delete_old(conn, now=now, run_retention_days=90)
     assert not delete_old(conn, now=now, run_retention_days=90)
     assert _ids(conn, "trigger_run") == set()
+
+
+def test_ended_scheduled_actions_go_when_they_are_old(conn, now):
+    tenant = insert_tenant(conn)
+    execution = insert_execution(conn, tenant)
+    long_ended = {"status": "done", "finished_at": now - timedelta(days=91)}
+    insert_action(conn, tenant, **long_ended)
+    insert_action(conn, tenant, status="cancelled")
+    young = insert_action(conn, tenant, status="failed", finished_at=now - timedelta(days=89))
+    waiting = insert_action(conn, tenant)
+    step = insert_action(conn, tenant, **long_ended, **execution)
+    goes_on = insert_action(conn, tenant, **execution | {"workflow_node_path": "1"})
+
+    _delete_all(conn, now)
+
+    assert _ids(conn, "scheduled_action") == {young, waiting, step, goes_on}
 
 
 def test_the_ledger_keeps_what_was_consumed(conn, now):
