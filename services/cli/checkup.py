@@ -19,10 +19,10 @@ from shared.db.sessions import count_sessions
 from shared.errors import AppError
 from shared.lifecycle import Stop, wait_until
 from shared.messaging.transport import open_publisher
+from shared.queries import action_lists, run_lists
 from shared.queries.announcements import count_due, count_running, next_announcement_at
 from shared.queries.due_tables import list_tables_to_scan
 from shared.queries.notifications import listen_for_work, notify_work
-from shared.queries.run_lists import count_failed, count_stale
 from shared.queries.workers import count_threads, list_releases, living_workers
 from shared.settings import Settings
 
@@ -136,9 +136,14 @@ def _work(conn: Connection, settings: Settings) -> Iterator[Check]:
     yield _workers(conn)
     yield _scans(conn, now=now, round_seconds=settings.round_seconds)
     yield _waiting(conn, now=now)
-    failed, stale = count_failed(conn), count_stale(conn, now=now)
-    yield Check(
-        name="stuck runs",
+    yield _stuck("stuck runs", run_lists.count_failed(conn), run_lists.count_stale(conn, now=now))
+    failed, stale = action_lists.count_failed(conn), action_lists.count_stale(conn, now=now)
+    yield _stuck("stuck actions", failed, stale)
+
+
+def _stuck(name: str, failed: int, stale: int) -> Check:
+    return Check(
+        name=name,
         state="warning" if failed or stale else "ok",
         found=f"{failed} failed, {stale} running without a sign of life",
     )
@@ -179,7 +184,7 @@ def _waiting(conn: Connection, *, now: datetime) -> Check:
     oldest = next_announcement_at(conn)
     late = (now - oldest).total_seconds() if oldest is not None and due else 0.0
     return Check(
-        name="due runs",
+        name="due work",
         state="ok" if late < _LATE_SECONDS else "warning",
         found=f"{due}{'+' if due == _DUE_COUNTED else ''} to be offered, the oldest since "
         f"{late:.0f} s; {count_running(conn)} running",

@@ -10,9 +10,9 @@ from shared.db.clock import server_now
 from shared.domain.work import Announced, Reference
 from shared.lifecycle import monotonic
 from shared.observability import metrics
+from shared.queries import action_lists, run_lists
 from shared.queries.announcements import count_due, count_running, next_announcement_at
 from shared.queries.due_tables import list_tables_behind
-from shared.queries.run_lists import count_failed, count_stale
 from shared.usecases import due_pass
 from shared.usecases.announce import Announcer, recover
 from shared.usecases.retention import delete_old
@@ -25,6 +25,7 @@ _RETENTION_SECONDS = 3600.0
 _MEASURE_SECONDS = 15.0
 _TABLES_A_STEP = 5
 _COUNTED_AT_MOST = 100_000
+_LISTS = {"trigger_run": run_lists, "scheduled_action": action_lists}
 
 
 class Scanner:
@@ -122,9 +123,12 @@ class Scanner:
         overdue = -_until(conn, next_announcement_at(conn))
         metrics.OLDEST_DUE_SECONDS.set(max(overdue, 0.0))
         metrics.SCAN_LAG_SECONDS.set(monotonic() - self._last_round_began_at)
-        metrics.UNFINISHED_RUNS.labels("due").set(count_due(conn, limit=_COUNTED_AT_MOST))
-        metrics.UNFINISHED_RUNS.labels("running").set(count_running(conn))
-        metrics.STUCK_RUNS.set(count_failed(conn) + count_stale(conn, now=server_now(conn)))
+        metrics.UNFINISHED_WORK.labels("due").set(count_due(conn, limit=_COUNTED_AT_MOST))
+        metrics.UNFINISHED_WORK.labels("running").set(count_running(conn))
+        now = server_now(conn)
+        for kind, lists in _LISTS.items():
+            stuck = lists.count_failed(conn) + lists.count_stale(conn, now=now)
+            metrics.STUCK_WORK.labels(kind).set(stuck)
         return _MEASURE_SECONDS
 
 

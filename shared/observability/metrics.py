@@ -15,8 +15,9 @@ TICK_FAILURES = Counter(
 )
 TABLES_SCANNED = Counter("duebook_tables_scanned", "Tables whose triggers were evaluated.")
 RUNS_CREATED = Counter("duebook_runs_created", "Runs written, by schedule or event kind.", ["kind"])
-RUNS_REQUEUED = Counter(
-    "duebook_runs_requeued", "Runs announced again, or taken back from a lost worker."
+WORK_REQUEUED = Counter(
+    "duebook_work_requeued",
+    "Runs and scheduled actions announced again, or taken back from a lost worker.",
 )
 ANNOUNCEMENTS = Counter("duebook_announcements", "References confirmed by the broker.")
 ANNOUNCEMENTS_REFUSED = Counter(
@@ -45,9 +46,17 @@ ACTION_SECONDS = Histogram(
 )
 
 SCAN_LAG_SECONDS = Gauge("duebook_scan_lag_seconds", "Age of the oldest scan of a table.")
-OLDEST_DUE_SECONDS = Gauge("duebook_oldest_due_seconds", "Age of the oldest run due and waiting.")
-UNFINISHED_RUNS = Gauge("duebook_unfinished_runs", "Runs by status.", ["status"])
-STUCK_RUNS = Gauge("duebook_stuck_runs", "Runs failed, or running without a sign of life.")
+OLDEST_DUE_SECONDS = Gauge("duebook_oldest_due_seconds", "Age of the oldest row due and waiting.")
+UNFINISHED_WORK = Gauge(
+    "duebook_unfinished_work",
+    "Runs and scheduled actions that are due, or held by workers.",
+    ["status"],
+)
+STUCK_WORK = Gauge(
+    "duebook_stuck_work",
+    "Runs and scheduled actions failed, or held without a sign of life.",
+    ["kind"],
+)
 QUEUE_DEPTH = Gauge("duebook_queue_depth", "Messages in a broker's queue.", ["queue"])
 
 REDIS_UNANSWERED = Counter(

@@ -6,7 +6,7 @@ burst of scheduled work never stands in front of it; and each table (``kind``) b
 each statement has one index to walk.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -237,7 +237,7 @@ def next_announcement_at(conn: Connection) -> datetime | None:
 _LONGEST_DUE = """
 WITH due AS (
     (
-        SELECT announcements
+        SELECT 'trigger_run' AS kind, announcements
         FROM trigger_run
         WHERE status = 'pending' AND urgent AND announce_at <= (SELECT clock_timestamp())
         ORDER BY announce_at, id
@@ -245,7 +245,7 @@ WITH due AS (
     )
     UNION ALL
     (
-        SELECT announcements
+        SELECT 'trigger_run' AS kind, announcements
         FROM trigger_run
         WHERE status = 'pending' AND NOT urgent AND announce_at <= (SELECT clock_timestamp())
         ORDER BY announce_at, id
@@ -253,7 +253,7 @@ WITH due AS (
     )
     UNION ALL
     (
-        SELECT announcements
+        SELECT 'scheduled_action' AS kind, announcements
         FROM scheduled_action
         WHERE status = 'pending' AND urgent AND announce_at <= (SELECT clock_timestamp())
         ORDER BY announce_at, id
@@ -261,7 +261,7 @@ WITH due AS (
     )
     UNION ALL
     (
-        SELECT announcements
+        SELECT 'scheduled_action' AS kind, announcements
         FROM scheduled_action
         WHERE status = 'pending' AND NOT urgent AND announce_at <= (SELECT clock_timestamp())
         ORDER BY announce_at, id
@@ -298,17 +298,19 @@ def count_running(conn: Connection) -> int:
 
 
 _COUNT_ANNOUNCED = """
-SELECT count(*) FILTER (WHERE announcements > 0)
+SELECT kind, count(*)
 FROM due
+WHERE announcements > 0
+GROUP BY kind
 """
 
 _COUNT_OVERDUE = _LONGEST_DUE + _COUNT_ANNOUNCED
 
 
-def count_overdue(conn: Connection, *, limit: int) -> int:
-    """Return how many were announced and yet not claimed of the longest due rows.
+def count_overdue(conn: Connection, *, limit: int) -> Mapping[WorkKind, int]:
+    """Return how many of each kind's longest due rows were announced and yet not claimed.
 
     ``limit`` of each table's urgent ones are looked at, and as many of its others.
     """
-    row = conn.execute(_COUNT_OVERDUE, {"limit": limit}).fetchone()
-    return row[0] if row else 0
+    counted = conn.execute(_COUNT_OVERDUE, {"limit": limit}).fetchall()
+    return {kind: 0 for kind in HELD} | dict(counted)

@@ -40,13 +40,17 @@ _NAME_OF_ID: Mapping[WorkKind, str] = {
 }
 
 
-def recover(conn: Connection) -> int:
+def recover(conn: Connection) -> Mapping[WorkKind, int]:
     """Take rows back whose lease is over or whose worker is gone; return how many wait anew.
 
     The others have lost their last worker and ended. Scanners do this every 2 s, and so do workers
     without a broker; twice is harmless.
     """
-    return sum(_recover(conn, kind) for kind in get_args(WorkKind))
+    try:
+        runs = _recover(conn, "trigger_run")
+    finally:  # what keeps one table from being swept must not keep the other
+        actions = _recover(conn, "scheduled_action")
+    return {"trigger_run": runs, "scheduled_action": actions}
 
 
 def _recover(conn: Connection, kind: WorkKind) -> int:
@@ -60,7 +64,7 @@ def _recover(conn: Connection, kind: WorkKind) -> int:
             _log.warning("work_recovered", status=row.status, **{_NAME_OF_ID[kind]: row.id})
         requeued = sum(row.status == "pending" for row in recovered)
         metrics.WORKER_LOSSES.inc(len(recovered))
-        metrics.RUNS_REQUEUED.inc(requeued)
+        metrics.WORK_REQUEUED.inc(requeued)
         count += requeued
         if len(recovered) < _RECOVER_BATCH:
             return count
@@ -179,7 +183,7 @@ class Announcer:
                 source.fairly = len(found) == wanted
                 announced += found
         lane.sources.rotate()
-        metrics.RUNS_REQUEUED.inc(sum(row.announcements > 1 for row in announced))
+        metrics.WORK_REQUEUED.inc(sum(row.announcements > 1 for row in announced))
         return self.publish(conn, announced)
 
     def _rooms(self, conn: Connection, lanes: Sequence[_Lane]) -> list[int]:

@@ -88,7 +88,7 @@ def tick(
         tables_scanned=len(scans),
         tables_with_schedules=sum(scan.has_schedules for _, scan in scans),
         runs_created=len(references),
-        trigger_runs_requeued=_swept(conn, recover) + _swept(conn, _wake_overdue),
+        trigger_runs_requeued=_swept(conn, _take_back) + _swept(conn, _wake_overdue),
         references=references,
         unfinished=tuple(
             _next_turn(table_id, scan, now) for table_id, scan in scans if scan.unfinished
@@ -145,12 +145,20 @@ def _swept(conn: Connection, sweep: Callable[[Connection], int]) -> int:
         return 0
 
 
+def _take_back(conn: Connection) -> int:
+    """Take back what lost its worker; return how many runs wait anew."""
+    return recover(conn)["trigger_run"]
+
+
 def _wake_overdue(conn: Connection) -> int:
-    """Have runs offered again whose announcement was lost: whoever announces is told to look."""
+    """Have work offered again whose announcement was lost; return how much of it are runs.
+
+    Whoever announces is told to look.
+    """
     overdue = count_overdue(conn, limit=_OVERDUE_LIMIT)
-    if overdue:
+    if any(overdue.values()):
         notify_work(conn)
-    return overdue
+    return overdue["trigger_run"]
 
 
 def round_of_ticks(

@@ -1,11 +1,14 @@
 """The scanner as a process: what it finds, what it survives, how it ends."""
 
+from datetime import timedelta
+
+from shared.db.clock import server_now
 from shared.domain.work import Reference
 from shared.lifecycle import wait_until
 from shared.messaging import topology
 from shared.messaging.amqp_consumer import AmqpConsumer
-from shared.queries.notifications import listen_for_work, notify_due
-from tests.builders_db import LONG_AGO, NOW, insert_run, insert_runs, row_of
+from shared.queries.notifications import listen_for_work, notify_due, notify_work
+from tests.builders_db import LONG_AGO, NOW, insert_action, insert_run, insert_runs, row_of
 from tests.integration.scanner.conftest import SECONDS, ScannerProcess
 
 # For what a scanner does by its plan, not by its round: that would come too late for any test.
@@ -17,10 +20,11 @@ class Seen:
 
     def __init__(self):
         self.references: list[Reference] = []
+        self.kinds = set()
 
     def claim(self, kind, references):
-        assert kind == "trigger_run"
         self.references += references
+        self.kinds.add(kind)
         return []
 
 
@@ -88,6 +92,25 @@ def test_rounds_follow_each_other(start_scanner, a_date_table, count_runs):
     a_date_table(records=5, scanned_at=NOW)
 
     assert wait_until(lambda: count_runs() == 5, seconds=SECONDS)
+
+
+def test_a_scheduled_action_that_comes_due_is_announced(
+    start_scanner, living_worker, conn, rabbit_url
+):
+    start_scanner(AMQP_URL=rabbit_url, **ROUND)
+    seen = Seen()
+    consumer = AmqpConsumer(
+        rabbit_url, queues=topology.WORK_QUEUES, threads=4, fire_batch=20, claimer=seen
+    )
+
+    soon = server_now(conn) + timedelta(seconds=1)
+    action_id = insert_action(conn, announce_at=soon, next_attempt_at=soon)
+    notify_work(conn)
+
+    assert consumer.receive(free=4, timeout=SECONDS) == []
+    consumer.stop()
+    assert seen.kinds == {"scheduled_action"}
+    assert [reference.id for reference in seen.references] == [action_id]
 
 
 def test_a_table_that_was_changed_is_walked_over_before_the_next_round(

@@ -4,7 +4,15 @@ import pytest
 
 from shared.usecases.tick import tick
 from tests.builders import a_trigger
-from tests.builders_db import LONG_AGO, NOW, insert_run, insert_table, insert_worker, row_of
+from tests.builders_db import (
+    LONG_AGO,
+    NOW,
+    insert_action,
+    insert_run,
+    insert_table,
+    insert_worker,
+    row_of,
+)
 from tests.integration.usecases.world import (
     DATE,
     OTHER_ID,
@@ -152,6 +160,17 @@ def test_a_run_whose_announcement_was_lost_is_offered_again(conn, other_conn):
     assert tick(conn, now=NOW).trigger_runs_requeued == 1
 
     assert heard() == 1
+
+
+def test_a_scheduled_action_is_swept_and_counts_as_no_run(conn, other_conn):
+    heard = hear(other_conn, "duebook_work")
+    insert_action(conn, announcements=1)
+    held = insert_action(conn, status="processing", leased_until=LONG_AGO)
+
+    assert tick(conn, now=NOW).trigger_runs_requeued == 0
+
+    assert row_of(conn, "scheduled_action", held)["status"] == "pending"
+    assert heard() == 2
 
 
 def test_a_sweep_that_fails_counts_nothing_and_the_tick_succeeds(conn):
