@@ -18,12 +18,14 @@ from shared.usecases.announce import Announcer, recover
 from shared.usecases.retention import delete_old
 from shared.usecases.scan_table import Turn
 from shared.usecases.tick import TURN_SECONDS, TickResult, round_of_ticks, tick, turns
+from shared.usecases.unlock_wait import sweep_clicks
 
 # A look this often finds what nobody told of.
 _SWEEP_SECONDS = 2.0
 _RETENTION_SECONDS = 3600.0
 _MEASURE_SECONDS = 15.0
 _TABLES_A_STEP = 5
+_CLICKS_A_STEP = 200
 _COUNTED_AT_MOST = 100_000
 _LISTS = {"trigger_run": run_lists, "scheduled_action": action_lists}
 
@@ -42,6 +44,7 @@ class Scanner:
         self._ticks: Iterator[TickResult] | None = None
         self._ticks_conn: Connection | None = None
         self._behind: list[Turn] = []
+        self._clicks_after = 0
         self._backlog = False
         self._fairly = False
 
@@ -49,6 +52,7 @@ class Scanner:
         """Return the parts in the order in which they get their turns."""
         parts = [
             Part(name="sweep", step=self.sweep),
+            Part(name="clicks", step=self.unlock_clicked),
             Part(name="due", step=self.look_at_due, woken=True),
             Part(name="catch_up", step=self.catch_up, woken=True),
             Part(name="round", step=self.go_round),
@@ -63,6 +67,12 @@ class Scanner:
         """Take back what lost its worker."""
         recover(conn)
         return _SWEEP_SECONDS
+
+    def unlock_clicked(self, conn: Connection) -> float:
+        """Unlock what waits for clicks that were written and not followed up."""
+        after = sweep_clicks(conn, after=self._clicks_after, limit=_CLICKS_A_STEP)
+        self._clicks_after = after or 0
+        return _SWEEP_SECONDS if after is None else 0.0
 
     def look_at_due(self, conn: Connection) -> float | None:
         """Create runs of what has come due, and publish them at once if there is room."""
