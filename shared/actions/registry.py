@@ -10,6 +10,7 @@ from shared.actions.invoke_command import InvokeCommand
 from shared.actions.notify import Notify
 from shared.actions.recordless import recordless_faults, recordless_link_faults
 from shared.actions.schemas import schema_faults
+from shared.actions.start_workflow import StartWorkflow
 from shared.actions.update_record import UpdateRecord
 from shared.actions.webhook import Webhook
 from shared.domain.action_lists import MAX_ACTIONS
@@ -29,6 +30,7 @@ ACTIONS: Mapping[str, Action] = {
     "update_record": UpdateRecord(),
     "delete_record": DeleteRecord(),
     "invoke_command": InvokeCommand(),
+    "start_workflow": StartWorkflow(),
 }
 
 
