@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -52,6 +53,10 @@ class StrictSchema(Schema):
     """A JSON object; fields that are not declared are refused."""
 
     error_messages = _SCHEMA_MESSAGES
+
+    def get_attribute(self, obj: object, attr: str, default: object) -> object:
+        """Return a member of what is dumped, a dictionary or a value of ours, by its plain name."""
+        return obj.get(attr, default) if type(obj) is dict else getattr(obj, attr, default)
 
 
 class Text(fields.String):
@@ -159,7 +164,7 @@ class Instant(fields.DateTime):
         if value is None:
             return None
         assert isinstance(value, datetime)
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return f"{value.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"
 
     def _deserialize(
         self, value: object, attr: str | None, data: object, **options: object
@@ -215,13 +220,22 @@ class QueryJson(Json):
             raise ValidationError(f"cannot be read: {error.message}") from error
 
 
+@cache
+def made(schema: type[Schema]) -> Schema:
+    """Return the one instance of a schema: making one costs as much as using it, and more below.
+
+    Threads share it: reading and dumping leave it as it is.
+    """
+    return schema()
+
+
 def load(schema: type[Schema], raw: strict_json.Json) -> dict[str, Any]:
     """Return ``raw`` read by a schema; raises InvalidInput with all that is wrong."""
     if isinstance(raw, dict) and len(raw) > _MAX_FIELDS:
         fault = Fault(code="field_unknown", pointer="", message=f"it has {len(raw)} fields")
         raise InvalidInput.of([fault])
     try:
-        loaded: dict[str, Any] = schema().load(raw)
+        loaded: dict[str, Any] = made(schema).load(raw)
     except ValidationError as error:
         raise InvalidInput.of(in_document_order(raw, _faults(error.messages, ""))) from error
     return loaded

@@ -19,7 +19,7 @@ from services.api import bodies, idempotency
 from services.api.auth import Caller, Credentials, Scope, check_role, identify, read_credentials
 from services.api.cursors import Cursors
 from services.api.dependencies import Parts
-from services.api.fields import load
+from services.api.fields import load, made
 from services.api.parameters import read_idempotency_key, read_if_match, read_query
 from services.api.routes import Answer, Call, Route, Upload
 from shared.db.clock import server_now
@@ -213,7 +213,7 @@ def render(route: Route, answer: Answer) -> Response:
 
 def _dump(route: Route, answer: Answer) -> strict_json.Json:
     schema = route.answers[answer.status]
-    return None if schema is None else schema().dump(answer.body)
+    return None if schema is None else made(schema).dump(answer.body)
 
 
 def _without_secrets(route: Route, answer: Answer) -> Response:
