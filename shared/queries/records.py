@@ -154,8 +154,9 @@ class RecordPage:
 
 
 _BEGINNING = (datetime.min.replace(tzinfo=UTC), 0)
-_BATCH = 100
-_MAX_BATCHES = 100
+# A page of the usual length and the one record that tells whether others follow, in one reading.
+_BATCH = 101
+_MAX_BATCHES = 99
 _MAX_CHARACTERS = 8_000_000
 
 _LIST_RECORDS = """
@@ -221,6 +222,10 @@ def _key(record: Record) -> tuple[datetime, int]:
     return record.created_at, record.id
 
 
+# The planner fears that the index sends it all over the disk, and where one table has most of the
+# records it reads them all: with half as much again of time, and twice the work.
+_BY_INDEX_ALONE = "SET LOCAL enable_seqscan = off"
+
 _COUNT_LIVE = """
 SELECT count(*)
 FROM record
@@ -229,6 +234,8 @@ WHERE table_id = %(table_id)s AND deleted_at IS NULL
 
 
 def count_live(conn: Connection, table_id: UUID) -> int:
-    """Return how many live records the table has, exactly: a scan."""
-    row = conn.execute(_COUNT_LIVE, {"table_id": table_id}).fetchone()
+    """Return how many live records the table has, exactly: a scan of its part of an index."""
+    with conn.transaction():
+        conn.execute(_BY_INDEX_ALONE)
+        row = conn.execute(_COUNT_LIVE, {"table_id": table_id}).fetchone()
     return row[0] if row else 0

@@ -4,7 +4,7 @@ import pytest
 
 from shared.domain.conditions import read_when
 from shared.queries.records import count_live, find_record, list_records
-from tests.builders_db import COLUMNS, LONG_AGO, NOW, insert_records, insert_table
+from tests.builders_db import COLUMNS, FAR_OFF, LONG_AGO, NOW, insert_records, insert_table
 
 
 @pytest.fixture
@@ -46,6 +46,15 @@ def test_records_of_one_instant_are_listed_by_id(conn, table):
         insert_records(conn, table, [{"c3": number}], created_at=NOW)
 
     assert list(_pages(conn, table, limit=2)) == [[{"c3": 0}, {"c3": 1}], [{"c3": 2}]]
+
+
+def test_a_page_of_the_usual_length_tells_whether_others_follow(conn, table):
+    rows = [{"c3": number} for number in range(101)]
+    insert_records(conn, table, rows[:100])
+    assert list(_pages(conn, table, limit=100)) == [rows[:100]]
+
+    insert_records(conn, table, rows[100:], created_at=FAR_OFF)
+    assert list(_pages(conn, table, limit=100)) == [rows[:100], rows[100:]]
 
 
 def test_an_empty_table_is_one_empty_page(conn, table):
