@@ -15,6 +15,7 @@ from psycopg.rows import args_row
 from shared.domain.triggers import TriggerState
 from shared.domain.work import Reference
 from shared.evaluator.date_trigger import Due
+from shared.queries.arrays import numbers_text
 
 EventKind = Literal["record_created", "record_updated", "record_deleted"]
 
@@ -80,8 +81,8 @@ _INSERT_DATE_RUNS = """
 WITH judged AS (
     SELECT record_id, version, identity, fire_at
     FROM unnest(
-        %(record_ids)b::bigint[],
-        %(versions)b::int[],
+        %(record_ids)s::bigint[],
+        %(versions)s::int[],
         %(identities)b::text[],
         %(fire_ats)b::timestamptz[]
     ) AS judged (record_id, version, identity, fire_at)
@@ -150,8 +151,8 @@ def insert_date_runs(
         "table_id": state.table_id,
         "trigger_id": state.trigger_id,
         "trigger_ref": state.ref,
-        "record_ids": [row.record_id for row in due],
-        "versions": [row.version for row in due],
+        "record_ids": numbers_text(row.record_id for row in due),
+        "versions": numbers_text(row.version for row in due),
         "identities": [row.identity for row in due],
         "fire_ats": [row.fire_at for row in due],
         "definition_hash": definition_hash,

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from psycopg import Connection
 
+from shared.queries.arrays import numbers_text
+
 _CONSUMED_IDENTITIES = """
 SELECT occurrence.record_id, occurrence.identity
-FROM unnest(%(record_ids)b::bigint[]) AS page (record_id)
+FROM unnest(%(record_ids)s::bigint[]) AS page (record_id)
 JOIN occurrence
     ON occurrence.trigger_ref = %(trigger_ref)s AND occurrence.record_id = page.record_id
 """
@@ -19,8 +21,8 @@ def consumed_identities(
     conn: Connection, *, trigger_ref: int, record_ids: Sequence[int]
 ) -> set[tuple[int, str]]:
     """Return what these records have consumed of a date trigger, as (record id, identity)."""
-    parameters = {"trigger_ref": trigger_ref, "record_ids": list(record_ids)}
-    return set(conn.execute(_CONSUMED_IDENTITIES, parameters))
+    parameters = {"trigger_ref": trigger_ref, "record_ids": numbers_text(record_ids)}
+    return set(conn.execute(_CONSUMED_IDENTITIES, parameters).fetchall())
 
 
 _IS_WINDOW_CONSUMED = """

@@ -4,13 +4,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
 from psycopg.rows import args_row
 
-from shared.queries.arrays import prepare
+from shared.queries.arrays import numbers_text, prepare
 
 Cursor = tuple[datetime, int]
 """A place in the order of the walk: the ``created_at`` and id of a record, there or not."""
@@ -171,8 +171,12 @@ class WalkRow(NamedTuple):
         return data
 
 
-_CELL = """
+_CELL_AND_ENTRY = """
 SELECT record.id, record.version, record.data ->> %(column_id)s, due_value.fire_at
+"""
+
+_CELL = """
+SELECT record.id, record.version, record.data ->> %(column_id)s, NULL
 """
 
 _AND_CELLS_OF_WHEN = """
@@ -182,18 +186,29 @@ _AND_CELLS_OF_WHEN = """
     )
 """
 
-_BY_ID = """
+_OF_RECORD = """
 FROM record
+"""
+
+_AND_ENTRY = """
 LEFT JOIN due_value
     ON due_value.trigger_ref = %(trigger_ref)s AND due_value.record_id = record.id
-WHERE record.id = ANY(%(record_ids)b::bigint[])
+"""
+
+_BY_ID = """
+WHERE record.id = ANY(%(record_ids)s::bigint[])
     AND record.table_id = %(table_id)s
     AND record.deleted_at IS NULL
 ORDER BY record.id
 """
 
-_ROWS = _CELL + _BY_ID
-_ROWS_WITH_WHEN = _CELL + _AND_CELLS_OF_WHEN + _BY_ID
+# By whether entries of the due index are looked for, and cells of ``when`` are read.
+_ROWS: dict[tuple[bool, bool], LiteralString] = {
+    (True, True): _CELL_AND_ENTRY + _AND_CELLS_OF_WHEN + _OF_RECORD + _AND_ENTRY + _BY_ID,
+    (True, False): _CELL_AND_ENTRY + _OF_RECORD + _AND_ENTRY + _BY_ID,
+    (False, True): _CELL + _AND_CELLS_OF_WHEN + _OF_RECORD + _BY_ID,
+    (False, False): _CELL + _OF_RECORD + _BY_ID,
+}
 
 
 def walk_rows(
@@ -204,15 +219,19 @@ def walk_rows(
     column_id: str,
     when_ids: Sequence[str],
     record_ids: Sequence[int],
+    taken: bool = False,
 ) -> list[WalkRow]:
-    """Return those of these records of the table that are live, by id."""
+    """Return those of these records of the table that are live, by id.
+
+    ``taken``: they have no entry in the due index any more, and none is looked for.
+    """
     parameters = {
         "table_id": table_id,
         "trigger_ref": trigger_ref,
         "column_id": column_id,
         "when_ids": list(when_ids),
-        "record_ids": list(record_ids),
+        "record_ids": numbers_text(record_ids),
     }
-    statement = _ROWS_WITH_WHEN if when_ids else _ROWS
+    statement = _ROWS[not taken, bool(when_ids)]
     with conn.cursor(row_factory=args_row(WalkRow)) as rows:
         return rows.execute(statement, parameters, prepare=prepare(record_ids)).fetchall()

@@ -5,8 +5,8 @@ and blanks of other scripts; here a cell either has one of the forms of the cont
 """
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 ASCII_BLANKS = " \t\n\r\v\f"
 
@@ -20,9 +20,8 @@ _CELL = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DateCell:
-    """A readable date cell.
+class DateCell(NamedTuple):
+    """A readable date cell; a tuple, since a page has up to 10,000 of them.
 
     ``instant`` is aware UTC, whole minutes. ``identity`` is the normalised value that fires at most
     once: ``YYYY-MM-DD`` in a date column, ``YYYY-MM-DD HH:MM`` in a datetime column.
@@ -63,6 +62,8 @@ def fire_at(instant: datetime, offset_minutes: int) -> datetime:
 
     The latest datetime is never due and the earliest always is: nothing in a cell may raise.
     """
+    if offset_minutes == 0:
+        return instant
     try:
         return instant + timedelta(minutes=offset_minutes)
     except OverflowError:

@@ -63,7 +63,7 @@ def _fire(
     for ref, looked_at in groups:
         if ref in ready:
             ids = [pointer.record_id for pointer in looked_at]
-            total += fire_records(conn, ready[ref], ids, announced=announced, now=now)
+            total += fire_records(conn, ready[ref], ids, announced=announced, now=now, taken=True)
     return total
 
 

@@ -63,8 +63,18 @@ def portions(ready: Ready, record_ids: Sequence[int]) -> Iterator[Sequence[int]]
         yield in_order[start : start + size]
 
 
-def judge(conn: Connection, ready: Ready, record_ids: Sequence[int], *, now: datetime) -> DatePage:
-    """Return the records, as far as they are live, in their six classes."""
+def judge(
+    conn: Connection,
+    ready: Ready,
+    record_ids: Sequence[int],
+    *,
+    now: datetime,
+    taken: bool = False,
+) -> DatePage:
+    """Return the records, as far as they are live, in their six classes.
+
+    ``taken``: their entries of the due index were deleted, and are not looked for.
+    """
     rows = walk_rows(
         conn,
         table_id=ready.table.id,
@@ -72,6 +82,7 @@ def judge(conn: Connection, ready: Ready, record_ids: Sequence[int], *, now: dat
         column_id=date_column(ready).id,
         when_ids=when_ids(ready),
         record_ids=record_ids,
+        taken=taken,
     )
     consumed = consumed_identities(
         conn, trigger_ref=ready.state.ref, record_ids=[row.record_id for row in rows]
@@ -80,15 +91,21 @@ def judge(conn: Connection, ready: Ready, record_ids: Sequence[int], *, now: dat
 
 
 def fire_records(
-    conn: Connection, ready: Ready, record_ids: Sequence[int], *, announced: bool, now: datetime
+    conn: Connection,
+    ready: Ready,
+    record_ids: Sequence[int],
+    *,
+    announced: bool,
+    now: datetime,
+    taken: bool = False,
 ) -> Fired:
     """Insert runs for the records that are due, and entries of the due index for those ahead.
 
-    A record that fails is set aside, and stops no other.
+    A record that fails is set aside, and stops no other. ``taken`` as in ``judge``.
     """
 
     def fire(record_ids: Sequence[int]) -> Fired:
-        page = judge(conn, ready, record_ids, now=now)
+        page = judge(conn, ready, record_ids, now=now, taken=taken)
         return _fire(conn, ready, page, announced=announced, now=now)
 
     def set_aside(record_id: int, error: Exception) -> None:

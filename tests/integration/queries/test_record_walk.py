@@ -31,7 +31,7 @@ def _stretch(conn, table, *, after=None, up_to=None, limit=10, **audit):
     return walk_stretch(conn, _audit(table, **audit), after=after, up_to=up_to, limit=limit)
 
 
-def _rows(conn, state, record_ids, *, when_ids=()):
+def _rows(conn, state, record_ids, *, when_ids=(), taken=False):
     return walk_rows(
         conn,
         table_id=state.table_id,
@@ -39,6 +39,7 @@ def _rows(conn, state, record_ids, *, when_ids=()):
         column_id="c2",
         when_ids=when_ids,
         record_ids=record_ids,
+        taken=taken,
     )
 
 
@@ -93,6 +94,9 @@ def test_a_row_tells_its_entry_in_the_due_index_of_this_trigger(conn, table, sta
     put_due_values(conn, tenant_id=table.tenant_id, entries=entries)
 
     assert [row.look_at for row in _rows(conn, state, [record.id])] == [FAR_OFF]
+    for when_ids in ([], ["c3"]):
+        (row,) = _rows(conn, state, [record.id], when_ids=when_ids, taken=True)
+        assert row.look_at is None
 
 
 def test_deleted_records_and_those_of_other_tables_are_not_walked(conn, table, state):
