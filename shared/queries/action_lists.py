@@ -210,11 +210,15 @@ def _next_actions(
 ) -> list[ScheduledAction]:
     after_at, after_id = after or (None, None)
     values = {"after_at": after_at, "after_id": after_id, "limit": limit}
-    behind, order = (_LATER, _BY_TIME) if filter.is_by_time else (_OLDER, _NEWEST_FIRST)
-    statement = _COLUMNS + clauses(filter) + (behind if after else "") + order
+    statement = _statement(filter, is_first=after is None)
     with conn.cursor(row_factory=class_row(ScheduledAction)) as cursor:
         cursor.execute(statement, parameters(tenant_id, filter) | values, prepare=False)
         return cursor.fetchall()
+
+
+def _statement(filter: ActionFilter, *, is_first: bool) -> LiteralString:
+    behind, order = (_LATER, _BY_TIME) if filter.is_by_time else (_OLDER, _NEWEST_FIRST)
+    return _COLUMNS + clauses(filter) + ("" if is_first else behind) + order
 
 
 _COUNT = """

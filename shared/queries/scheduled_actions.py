@@ -144,7 +144,8 @@ def decide_branches(conn: Connection, leases: Sequence[tuple[int, UUID]]) -> Non
 
 
 # Each part is found by its key, however the statistics are: a LIMIT keeps the planner from joining
-# whole tables. Documents come as text, to be read one by one.
+# whole tables, and from walking one by what else has to be true of its row. Documents come as text,
+# to be read one by one.
 _LOAD_CLAIMED = """
 SELECT
     action.id,
@@ -207,17 +208,17 @@ LEFT JOIN LATERAL (
     LIMIT 1
 ) AS execution ON true
 LEFT JOIN LATERAL (
-    SELECT external_id, display_name, attributes, created_at, updated_at
+    SELECT tenant_id, external_id, display_name, attributes, created_at, updated_at, deleted_at
     FROM line_user
-    WHERE id = action.line_user_id AND tenant_id = action.tenant_id AND deleted_at IS NULL
+    WHERE id = action.line_user_id
     LIMIT 1
-) AS line_user ON true
+) AS line_user ON line_user.tenant_id = action.tenant_id AND line_user.deleted_at IS NULL
 LEFT JOIN LATERAL (
-    SELECT data, version, created_at, updated_at
+    SELECT table_id, data, version, created_at, updated_at, deleted_at
     FROM record
-    WHERE id = action.record_id AND table_id = action.table_id AND deleted_at IS NULL
+    WHERE id = action.record_id
     LIMIT 1
-) AS record ON true
+) AS record ON record.table_id = action.table_id AND record.deleted_at IS NULL
 WHERE action.id = ANY(%(ids)b::bigint[])
     AND action.lease_token = %(lease_token)s
     AND action.leased_until IS NOT NULL
