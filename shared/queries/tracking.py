@@ -93,12 +93,18 @@ def find_link_to_watch(conn: Connection, *, tenant_id: UUID, token: str) -> Trac
 
 
 _OF_WAIT = (
-    _COLUMNS + "WHERE link.execution_id = %(execution_id)s AND link.workflow_node_path = %(path)s"
+    _COLUMNS
+    + """WHERE link.execution_id = %(execution_id)s AND link.workflow_node_path = %(path)s
+FOR KEY SHARE OF link
+"""
 )
 
 
 def find_link_of_wait(conn: Connection, *, execution_id: UUID, path: str) -> TrackingLink | None:
-    """Return the link that belongs to a wait of an execution, by the path of its node."""
+    """Return the link that belongs to a wait of an execution, by the path of its node.
+
+    To be called as ``find_link_to_watch`` is: the transaction is about to record the wait.
+    """
     return _one(conn, _OF_WAIT, {"execution_id": execution_id, "path": path})
 
 

@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from services.worker.following import NextStep
 from services.worker.holdings import Holdings
 from services.worker.intake import Claimer
 from shared.db.clock import server_now
@@ -19,9 +20,11 @@ from shared.domain.delays import Delay
 from shared.domain.tracking import TOKEN_BYTES, link_token
 from shared.domain.work import Reference
 from shared.effects.delays import Watched, after_schedule, schedule, timed
+from shared.effects.workflow_steps import start_execution
 from shared.lifecycle import wait_until
 from shared.observability import metrics
-from shared.queries import scheduled_actions, tracking
+from shared.queries import claims, scheduled_actions, tracking, workflows
+from shared.queries.workflows import get_workflow
 from shared.tracking.click_store import PostgresClicks
 from shared.tracking.redis_clicks import RedisClicks, open_redis
 from shared.usecases.unlock_wait import (
@@ -30,14 +33,21 @@ from shared.usecases.unlock_wait import (
     take_click,
 )
 from tests.builders_db import insert_tenant, insert_worker, row_of
-from tests.builders_delayed import a_new_action, insert_click, insert_link, insert_wait
+from tests.builders_delayed import (
+    NOTIFY,
+    a_new_action,
+    insert_click,
+    insert_link,
+    insert_wait,
+    insert_workflow,
+)
 from tests.interleavings import Side, SteppedConnection, SteppedRedis, every_interleaving, step
 
 WEEK = timedelta(days=7)
 
 # Reads of what nobody changes, and words that nobody waits for: in whichever order they come, the
 # other side meets the same.
-_PASSING = (tracking._FIND_LINK, tracking._GET_LINK)
+_PASSING = (tracking._FIND_LINK, tracking._GET_LINK, workflows._NODES)
 
 
 def _is_passing(statement):
@@ -131,6 +141,18 @@ def is_unlocked(conn, link):
 
 # Click against scheduling.
 
+NODES = (
+    {"type": "action", "action": NOTIFY},
+    {
+        "type": "wait_for_tracking",
+        "seconds": 3600,
+        "link": "offer",
+        "target_url": "https://example.com",
+        "clicked": [],
+        "not_clicked": [],
+    },
+)
+
 
 def schedule_a_wait(conn, link, clicks, *, now, after=True):
     """What records a wait: in a transaction, and then again a look for the click."""
@@ -178,6 +200,77 @@ def test_no_order_of_click_and_scheduling_loses_the_click(conn, clicks, click_an
     )
 
     assert len(runs) > 250
+
+
+@pytest.fixture
+def click_and_next_step(conn, open_side):
+    """Makes the worlds of a click, and of a worker that leads a workflow on to its wait."""
+    clicking, working = open_side(), open_side()
+    tenant_id = insert_tenant(conn)
+    workflow_id = insert_workflow(conn, tenant_id, nodes=NODES)
+    workflow = get_workflow(conn, tenant_id, workflow_id)
+    worker_id = insert_worker(conn)
+
+    def claimed_step(link_of):
+        now, lease = server_now(conn), uuid4()
+        execution_id = start_execution(
+            conn,
+            workflow,
+            line_user=None,
+            context={},
+            origin_key=link_of,
+            depth=0,
+            now=now,
+        )
+        claims.claim_due_actions(
+            conn,
+            urgent=True,
+            limit=10,
+            after=None,
+            worker_id=worker_id,
+            lease_token=lease,
+            lease_seconds=300,
+        )
+        row = conn.execute(
+            "SELECT id FROM scheduled_action WHERE execution_id = %s", [execution_id]
+        ).fetchone()
+        (step,) = scheduled_actions.load_claimed(conn, [row[0]], lease_token=lease)
+        return step, tracking.find_link_of_wait(conn, execution_id=execution_id, path="1")
+
+    def worlds(clicks, *, settles, check):
+        def world():
+            step, link = claimed_step(uuid4().hex)
+            now = server_now(conn)
+            follow = NextStep(action=step, branch=None, clicks=clicks)
+
+            def lead_on():
+                with working.transaction():
+                    follow.record(working)
+                if settles:
+                    follow.settle(working)
+
+            return [
+                Side(
+                    name="click",
+                    conn=clicking,
+                    work=partial(click, clicking, link, now=now, clicks=clicks),
+                ),
+                Side(name="worker", conn=working, work=lead_on),
+            ], lambda run: check(link, run)
+
+        return every_interleaving(world, monitor=conn)
+
+    return worlds
+
+
+@pytest.mark.parametrize("settles", [True, False], ids=["lives", "dies"])
+def test_no_order_of_click_and_next_step_loses_the_click(conn, click_and_next_step, settles):
+    def check(link, run):
+        if not settles:
+            sweep_clicks(conn, limit=100)
+        assert is_unlocked(conn, link), run.steps
+
+    click_and_next_step(PostgresClicks(), settles=settles, check=check)
 
 
 def test_a_scheduling_that_dies_after_its_commit_is_mended_by_one_sweep(
@@ -271,7 +364,7 @@ EARLY = -timedelta(microseconds=1)
 @pytest.fixture
 def expiry_and(conn, open_side, new_link, claimer):
     """Makes the worlds of a wait at its deadline: one side claims and decides it, one does more."""
-    other, (claiming, claims) = open_side(), claimer
+    other, (claiming, worker) = open_side(), claimer
 
     def worlds(work, check, *, clicked=None):
         def world():
@@ -288,7 +381,7 @@ def expiry_and(conn, open_side, new_link, claimer):
                 Side(
                     name="expiry",
                     conn=claiming,
-                    work=lambda: claims.claim("scheduled_action", [reference]),
+                    work=lambda: worker.claim("scheduled_action", [reference]),
                 ),
             ]
             return sides, lambda run: check(link, run)
@@ -300,7 +393,7 @@ def expiry_and(conn, open_side, new_link, claimer):
         wait = the_wait(conn, link)
         if wait["branch"] is None:
             reference = Reference(id=wait["id"], token=UUID(wait["lease_token"]))
-            claims.claim("scheduled_action", [reference])
+            worker.claim("scheduled_action", [reference])
             wait = the_wait(conn, link)
         sweep_clicks(conn, limit=100)
         scheduled_actions.decide_branches(conn, [(wait["id"], UUID(wait["lease_token"]))])
