@@ -1,6 +1,7 @@
 """A worker's parts on a real database, driven one step at a time by the test itself."""
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from ipaddress import ip_network
 from typing import get_args
 
@@ -21,9 +22,17 @@ from shared.actions.http import HttpCaller
 from shared.db.connection import connect, open_pool
 from shared.domain.definitions import definition_body, definition_hash
 from shared.domain.work import WorkKind
+from shared.queries.invariants import list_violations
 from shared.tracking.click_store import PostgresClicks
 from tests.builders import a_claimed_run
-from tests.builders_db import insert_action, insert_records, insert_run, insert_table, row_of
+from tests.builders_db import (
+    LONG_AGO,
+    insert_action,
+    insert_records,
+    insert_run,
+    insert_table,
+    row_of,
+)
 from tests.integration.actions.receivers import a_receiver
 from tests.integration.worker.processes import WorkerProcess
 
@@ -194,6 +203,13 @@ def make_bench(conn, database_url):
 @pytest.fixture
 def bench(make_bench):
     return make_bench()
+
+
+@pytest.fixture
+def nothing_broken(conn):
+    """Asks at the end of a test whether every invariant holds."""
+    yield
+    assert list_violations(conn, settled_before=LONG_AGO - timedelta(days=1), limit=5) == []
 
 
 @pytest.fixture

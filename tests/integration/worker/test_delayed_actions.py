@@ -9,6 +9,8 @@ from tests.builders_db import insert_table
 from tests.integration.worker.runs import api_call, notify
 from tests.integration.worker.waits import ClickedMeanwhile, a_link, click
 
+pytestmark = pytest.mark.usefixtures("nothing_broken")
+
 
 @pytest.fixture
 def table(conn):

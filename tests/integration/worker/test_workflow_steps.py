@@ -23,6 +23,8 @@ from tests.integration.worker.waits import (
     wait_for_click,
 )
 
+pytestmark = pytest.mark.usefixtures("nothing_broken")
+
 OK = (200, {}, b"")
 BUSY = (503, {}, b"busy")
 WRONG = (400, {}, b"no")
