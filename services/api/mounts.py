@@ -6,6 +6,7 @@ from services.api.auth import Scope
 from services.api.resources.chatrooms import CHATROOM_ROUTES
 from services.api.resources.commands import COMMAND_ROUTES
 from services.api.resources.events import EVENT_ROUTES
+from services.api.resources.executions import EXECUTION_ROUTES
 from services.api.resources.line_users import LINE_USER_ROUTES
 from services.api.resources.records import RECORD_ROUTES
 from services.api.resources.scheduled_actions import SCHEDULED_ACTION_ROUTES
@@ -19,6 +20,7 @@ from services.api.resources.trigger_rules import TRIGGER_RULE_ROUTES
 from services.api.resources.trigger_runs import TRIGGER_RUN_ROUTES
 from services.api.resources.triggers import TRIGGER_ROUTES
 from services.api.resources.uploads import BULK_CREATE
+from services.api.resources.workflows import WORKFLOW_ROUTES
 from services.api.routes import Route
 
 
@@ -87,6 +89,8 @@ MOUNTS = (
             *LINE_USER_ROUTES,
             *EVENT_ROUTES,
             *TRIGGER_RULE_ROUTES,
+            *WORKFLOW_ROUTES,
+            *EXECUTION_ROUTES,
             *TRACKING_LINK_ROUTES,
             *SCHEDULED_ACTION_ROUTES,
         ),

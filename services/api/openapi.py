@@ -19,6 +19,7 @@ from services.api.problems import MEDIA_TYPE
 from services.api.routes import Route
 from services.api.schemas import ProblemSchema
 from services.api.trigger_schemas import TRIGGER_COMPONENTS, union
+from services.api.workflow_schemas import WORKFLOW_COMPONENTS
 from shared.actions.registry import ACTIONS
 
 _DESCRIPTION = (
@@ -80,7 +81,7 @@ def _describe_triggers(spec: APISpec) -> None:
     for kind, action in ACTIONS.items():
         names[kind] = action.schema.__name__.removesuffix("Schema")
         spec.components.schema(names[kind], schema=action.schema)
-    for name, component in TRIGGER_COMPONENTS.items():
+    for name, component in (TRIGGER_COMPONENTS | WORKFLOW_COMPONENTS).items():
         spec.components.schema(name, component)
     spec.components.schema("Action", union("type", names))
 

@@ -35,7 +35,8 @@ def _object(properties: Json, *, required: list[str]) -> Json:
     }
 
 
-def _arm(name: str, properties: Json, *, optional: tuple[str, ...] = (), tag: str = "type") -> Json:
+def arm(name: str, properties: Json, *, optional: tuple[str, ...] = (), tag: str = "type") -> Json:
+    """Return the schema of one arm of a union: ``name`` is the value of its ``tag``."""
     tagged = {tag: {"type": "string", "enum": [name]}, **properties}
     return _object(tagged, required=[key for key in tagged if key not in optional])
 
@@ -52,7 +53,7 @@ def union(tag: str, arms: dict[str, str]) -> Json:
 _SCHEDULES: dict[str, tuple[str, Json]] = {
     "date_column_reached": (
         "DateColumnReached",
-        _arm(
+        arm(
             "date_column_reached",
             {
                 "column": {"type": "string"},
@@ -63,14 +64,14 @@ _SCHEDULES: dict[str, tuple[str, Json]] = {
     ),
     "interval": (
         "Interval",
-        _arm(
+        arm(
             "interval",
             {"every_seconds": {"type": "integer", "minimum": 60, "maximum": 2_592_000}},
         ),
     ),
     "daily": (
         "Daily",
-        _arm(
+        arm(
             "daily",
             {
                 "at": {"type": "string", "pattern": "^(?:[01][0-9]|2[0-3]):[0-5][0-9]$"},
@@ -81,7 +82,7 @@ _SCHEDULES: dict[str, tuple[str, Json]] = {
     ),
     "cron": (
         "Cron",
-        _arm(
+        arm(
             "cron",
             {
                 "expression": {"type": "string", "examples": ["*/15 8-18 * * 1-5"]},
@@ -172,7 +173,7 @@ def _preview_arm(name: str, properties: Json) -> Json:
     }
     if name == "invalid":
         common["trigger_id"] = {"type": ["string", "null"]}
-    return _arm(name, {**common, **properties}, tag="kind")
+    return arm(name, {**common, **properties}, tag="kind")
 
 
 _DATE_COUNTS = (

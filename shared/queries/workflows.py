@@ -93,6 +93,21 @@ def list_workflows(
     return _workflows(conn, _LIST, {"tenant_id": tenant_id, "after": after or 0, "limit": limit})
 
 
+_COUNT = """
+SELECT count(*)
+FROM workflow
+WHERE tenant_id = %(tenant_id)s AND deleted_at IS NULL
+"""
+
+
+def count_workflows(conn: Connection, tenant_id: UUID) -> int:
+    """Return how many workflows the tenant has."""
+    row = conn.execute(_COUNT, {"tenant_id": tenant_id}).fetchone()
+    assert row is not None
+    count: int = row[0]
+    return count
+
+
 _INSERT = """
 WITH made AS (
     INSERT INTO workflow (tenant_id, name, created_at, updated_at)

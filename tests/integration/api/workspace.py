@@ -37,6 +37,19 @@ RULE = {
         }
     ],
 }
+WORKFLOW = {
+    "name": "offer",
+    "nodes": [
+        {"type": "action", "action": {**RULE["actions"][0], "message": "$link.offer"}},
+        {
+            "type": "wait_for_tracking",
+            "seconds": 60,
+            "link": "offer",
+            "target_url": "https://example.com",
+            "not_clicked": [{"type": "branch", "when": RULE["conditions"], "then": []}],
+        },
+    ],
+}
 EVERYTHING = """
     SELECT string_agg(
         format(
@@ -94,6 +107,8 @@ def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
     body = {"target_url": "https://example.com/offer"}
     link = moderator.post("/v1/tracking-links", json=body).json
     rule = moderator.post("/v1/trigger-rules", json=RULE).json["id"]
+    workflow = moderator.post("/v1/workflows", json=WORKFLOW).json["id"]
+    started = moderator.post(f"/v1/workflows/{workflow}/executions", json={}).json["id"]
     tables = [table, table, table, table, theirs, trashed.rpartition("/")[2], str(NOBODYS)]
     return World(
         who=who,
@@ -103,6 +118,9 @@ def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
             "run_id": [*runs, 2**63 - 1],
             "command_id": [command, 1, 2**63 - 1],
             "rule_id": [rule, rule + 1, 2**63 - 1],
+            "workflow_id": [workflow, workflow + 1, 2**63 - 1],
+            "version": [1, 2, 2**63 - 1],
+            "execution_id": [started, str(NOBODYS)],
             "line_user_id": [contact, contact + 1, 2**63 - 1],
             "link_id": [link["id"], link["id"] + 1, 2**63 - 1],
             "token": [link["token"], "x" * 32, "short", "x" * 33],
