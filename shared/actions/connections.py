@@ -31,7 +31,11 @@ class Refused(Exception):
 
 
 class Connection(http.client.HTTPConnection):
-    """A connection whose socket was dialled beforehand; it never dials by itself."""
+    """A connection whose socket was dialled beforehand; it never dials by itself.
+
+    A request leaves in one piece when its answer is asked for: head and body apart would be two
+    packets, and wake the receiver twice.
+    """
 
     auto_open = 0
 
@@ -39,6 +43,18 @@ class Connection(http.client.HTTPConnection):
         super().__init__(key.host, key.port)
         self.key = key
         self.sock = sock
+        self._unsent: list[bytes] = []
+
+    def send(self, data: object) -> None:
+        """Keep a part of the request until it is whole."""
+        assert isinstance(data, bytes)
+        self._unsent.append(data)
+
+    def getresponse(self) -> http.client.HTTPResponse:
+        """Send the request and return its answer, as soon as that has begun."""
+        request, self._unsent = b"".join(self._unsent), []
+        super().send(request)
+        return super().getresponse()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
