@@ -58,12 +58,14 @@ class Settings:
     log_level: str
 
     round_seconds: int
+    batch_size: int
     high_water: int
     fire_batch: int
     run_retention_days: int
 
     worker_roles: tuple[str, ...]
     worker_threads: int
+    max_retries: int
     lease_seconds: int
     renew_seconds: int
     action_deadline_seconds: int
@@ -125,6 +127,7 @@ def _read(env: FileAwareEnv, service: Service) -> dict[str, Any]:
         "log_format": env.str("LOG_FORMAT", "json", validate=validate.OneOf(["json", "console"])),
         "log_level": env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(_LOG_LEVELS)),
         "round_seconds": env.int("ROUND_SECONDS", 60, validate=_between(1, 3600)),
+        "batch_size": env.int("BATCH_SIZE", 500, validate=_between(1, 10_000)),
         "high_water": env.int("HIGH_WATER", 10_000, validate=_between(1, 10_000_000)),
         "fire_batch": env.int("FIRE_BATCH", 20, validate=_between(1, 500)),
         "run_retention_days": env.int("RUN_RETENTION_DAYS", 90, validate=_between(1, 36_500)),
@@ -145,6 +148,7 @@ def _read_worker(env: FileAwareEnv) -> dict[str, Any]:
     return {
         "worker_roles": tuple(roles or ()),
         "worker_threads": env.int("WORKER_THREADS", 16, validate=_between(1, 256)),
+        "max_retries": env.int("MAX_RETRIES", 3, validate=_between(0, 10)),
         "lease_seconds": env.int("LEASE_SECONDS", 300, validate=_between(1, 86_400)),
         "renew_seconds": env.int("RENEW_SECONDS", 30, validate=_between(1, 86_400)),
         "action_deadline_seconds": env.int(

@@ -92,7 +92,12 @@ def _loop(settings: Settings, publisher: Publisher | None) -> Loop:
 def _announcer(settings: Settings, publisher: Publisher | None) -> Announcer | None:
     if publisher is None:
         return None
-    return Announcer(publisher, fire_batch=settings.fire_batch, high_water=settings.high_water)
+    return Announcer(
+        publisher,
+        batch_size=settings.batch_size,
+        fire_batch=settings.fire_batch,
+        high_water=settings.high_water,
+    )
 
 
 def _fault(loop: Loop, publisher: Publisher | None) -> str | None:

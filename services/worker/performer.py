@@ -40,7 +40,7 @@ from services.worker.steps import (
 from shared.actions.action import ActionContext, Services
 from shared.actions.failures import ActionFailed
 from shared.domain.runs import run_error
-from shared.domain.work import retry_delay_seconds
+from shared.domain.work import MAX_RETRIES, Claimed, retry_delay_seconds
 from shared.errors import AppError
 from shared.observability import metrics
 
@@ -80,12 +80,14 @@ class Performer:
         services: Services,
         time: ServerTime,
         may_begin: Callable[[], bool],
+        max_retries: int = MAX_RETRIES,
     ) -> None:
         self._pool = pool
         self._committer = committer
         self._services = services
         self._time = time
         self._may_begin = may_begin
+        self._max_retries = max_retries
 
     def perform(self, script: Script, held: Held) -> None:
         """Perform what is not settled yet: the work ends, waits, or is handed back between actions.
@@ -199,7 +201,7 @@ class Performer:
         is true.
         """
         work = execution.work
-        delay = retry_delay_seconds(attempts=work.attempts, jitter=random.random())
+        delay = self._retry_delay(work)
         if delay is not None:
             self._committer.submit(Postpone(work=work, receipts=None, delay_seconds=delay))
             return
@@ -211,9 +213,7 @@ class Performer:
         work = execution.work
         delay = None
         if failure.transient:
-            delay = retry_delay_seconds(
-                attempts=work.attempts, jitter=random.random(), retry_after=failure.retry_after
-            )
+            delay = self._retry_delay(work, retry_after=failure.retry_after)
             # With the budget spent it is there to stay: whoever resumes the work passes over it.
             failure = replace(failure, transient=delay is not None)
         receipts = execution.after_failure(failure, now=self._time.now())
@@ -225,6 +225,14 @@ class Performer:
             return receipts
         self._committer.submit(finish(work, receipts, error=first_error(receipts)))
         return None
+
+    def _retry_delay(self, work: Claimed, *, retry_after: float | None = None) -> float | None:
+        return retry_delay_seconds(
+            attempts=work.attempts,
+            jitter=random.random(),
+            retry_after=retry_after,
+            max_retries=self._max_retries,
+        )
 
     def _seconds_of(self, execution: Execution) -> float:
         return (self._time.now() - execution.started_at).total_seconds()

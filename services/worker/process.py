@@ -183,6 +183,7 @@ class _Worker:
             ),
             time=liveness.time,
             may_begin=lambda: liveness.alive and not stop.requested,
+            max_retries=settings.max_retries,
         )
         executor = Executor(
             performer=performer,

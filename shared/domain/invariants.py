@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 class Invariant:
     """A promise and the statement that returns one text for each row that breaks it.
 
-    ``parameters`` are the statement's own, beside ``settled_before`` and ``limit``.
+    ``parameters`` are the statement's own, beside ``settled_before``, ``limit`` and ``executions``.
     """
 
     number: str

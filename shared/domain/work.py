@@ -8,14 +8,14 @@ WorkKind = Literal["trigger_run", "scheduled_action"]
 """A table whose rows go through the life cycle of work; its name stands in messages too."""
 
 MAX_RETRIES = 3
-"""Executions after the first, since the start or the last retry by hand (spec 2 §2)."""
+"""Executions after the first, since the start or the last retry by hand, unless set otherwise."""
 
 MAX_WORKER_LOSSES = 5
 """Workers that work may lose before it ends as failed."""
 
 _FIRST_DELAY_SECONDS = 5.0
 _DELAY_FACTOR = 4.0
-_MAX_RETRY_AFTER_SECONDS = 24 * 3600.0
+_LONGEST_DELAY_SECONDS = 24 * 3600.0
 
 
 class Reference(NamedTuple):
@@ -86,7 +86,11 @@ class Claimed(Protocol):
 
 
 def retry_delay_seconds(
-    *, attempts: int, jitter: float, retry_after: float | None = None
+    *,
+    attempts: int,
+    jitter: float,
+    retry_after: float | None = None,
+    max_retries: int = MAX_RETRIES,
 ) -> float | None:
     """Return how long work waits after its ``attempts``-th execution failed for now.
 
@@ -94,8 +98,9 @@ def retry_delay_seconds(
     half of themselves, so that what failed together does not return together. ``retry_after`` is
     the seconds that a receiver asked for; it is obeyed, from 1 s up to a day.
     """
-    if attempts > MAX_RETRIES:
+    if attempts > max_retries:
         return None
     if retry_after is not None:
-        return min(max(retry_after, 1.0), _MAX_RETRY_AFTER_SECONDS) * (1 + jitter / 10)
-    return _FIRST_DELAY_SECONDS * _DELAY_FACTOR ** (attempts - 1) * (1 + jitter / 2)
+        return min(max(retry_after, 1.0), _LONGEST_DELAY_SECONDS) * (1 + jitter / 10)
+    seconds = _FIRST_DELAY_SECONDS * _DELAY_FACTOR ** (attempts - 1)
+    return min(seconds, _LONGEST_DELAY_SECONDS) * (1 + jitter / 2)

@@ -1,7 +1,7 @@
 """What must hold of scheduled actions and workflows: I8 to I11, I13, I14, I16, I17."""
 
 from shared.domain.invariants import Invariant
-from shared.domain.work import MAX_RETRIES, MAX_WORKER_LOSSES
+from shared.domain.work import MAX_WORKER_LOSSES
 
 _LEASE_FORGOTTEN = """
 SELECT format('scheduled action %%s, held by worker %%s', id, worker_id)
@@ -199,7 +199,7 @@ ACTION_INVARIANTS = (
         number="I13",
         promise="executions and worker losses stay within their budgets",
         statement=_BUDGET_OVERDRAWN,
-        parameters={"executions": 1 + MAX_RETRIES, "losses": MAX_WORKER_LOSSES},
+        parameters={"losses": MAX_WORKER_LOSSES},
     ),
     Invariant(number="I14", promise=_ONE_BRANCH, statement=_ENDED_UNDECIDED),
     Invariant(number="I14", promise=_ONE_BRANCH, statement=_CLICK_OVERRULED),

@@ -9,6 +9,7 @@ from datetime import datetime
 from psycopg import Connection
 
 from shared.domain.invariants import Invariant, Violation
+from shared.domain.work import MAX_RETRIES
 from shared.queries.action_invariants import ACTION_INVARIANTS
 from shared.queries.run_invariants import RUN_INVARIANTS
 from shared.queries.schedule_invariants import SCHEDULE_INVARIANTS
@@ -103,17 +104,21 @@ _CONSTRAINTS_IN_FORCE = (
 INVARIANTS = (*_CONSTRAINTS_IN_FORCE, *SCHEDULE_INVARIANTS, *RUN_INVARIANTS, *ACTION_INVARIANTS)
 
 
-def list_violations(conn: Connection, *, settled_before: datetime, limit: int) -> list[Violation]:
+def list_violations(
+    conn: Connection, *, settled_before: datetime, limit: int, max_retries: int = MAX_RETRIES
+) -> list[Violation]:
     """Return up to ``limit`` violations for each statement.
 
     What has to happen in the end (I3, I8) counts as forgotten when it was due before
-    ``settled_before``. Reads whole tables: give the session time, minutes for millions of rows.
+    ``settled_before``; an execution is one too many after ``max_retries`` and the first. Reads
+    whole tables: give the session time, minutes for millions of rows.
     """
+    asked = {"settled_before": settled_before, "limit": limit, "executions": 1 + max_retries}
     return [
         Violation(invariant=invariant.number, promise=invariant.promise, found=found)
         for invariant in INVARIANTS
         for (found,) in conn.execute(
             invariant.statement,
-            {**invariant.parameters, "settled_before": settled_before, "limit": limit},
+            {**invariant.parameters, **asked},
         )
     ]

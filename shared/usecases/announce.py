@@ -31,7 +31,6 @@ from shared.queries.workers import count_threads, living_workers
 
 _log = structlog.get_logger()
 
-_ANNOUNCE_BATCH = 1000
 _RECOVER_BATCH = 500
 _MEASURED_SECONDS = 5.0
 _NAME_OF_ID: Mapping[WorkKind, str] = {
@@ -120,9 +119,15 @@ class Announcer:
     Each queue has room of its own: what is urgent does not wait for scheduled work to be claimed.
     """
 
-    def __init__(self, publisher: Publisher, *, fire_batch: int, high_water: int) -> None:
-        """``high_water``: how many unclaimed references a queue of the broker is given at most."""
+    def __init__(
+        self, publisher: Publisher, *, batch_size: int, fire_batch: int, high_water: int
+    ) -> None:
+        """``batch_size``: how many rows are announced at once for a queue.
+
+        ``high_water``: how many unclaimed references a queue of the broker is given at most.
+        """
         self._publisher = publisher
+        self._batch_size = batch_size
         self._fire_batch = fire_batch
         self._high_water = high_water
         self._urgent = _Lane(urgent=True, queue=EXECUTE)
@@ -147,7 +152,7 @@ class Announcer:
         lanes = [self._urgent, self._scheduled]
         rooms = self._rooms(conn, lanes)
         return sum(
-            self._announce(conn, lane, due, limit=min(room, _ANNOUNCE_BATCH))
+            self._announce(conn, lane, due, limit=min(room, self._batch_size))
             for lane, room in zip(lanes, rooms, strict=True)
             if room
         )

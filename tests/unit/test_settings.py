@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from shared.domain.work import MAX_RETRIES
 from shared.errors import InvalidInput
 from shared.settings import Secret, read_settings
 
@@ -32,6 +33,13 @@ def test_only_the_database_is_needed_outside_the_api():
     assert settings.database_url.reveal() == "postgresql://duebook:pa55@db/duebook"
     assert settings.amqp_url is None
     assert settings.worker_roles == ("trigger-worker", "action-worker")
+
+
+def test_the_constants_of_the_life_cycle_have_their_defaults():
+    settings = read_settings("worker")
+
+    assert (settings.batch_size, settings.max_retries, settings.lease_seconds) == (500, 3, 300)
+    assert settings.max_retries == MAX_RETRIES
 
 
 def test_the_api_needs_an_admin_token(monkeypatch):

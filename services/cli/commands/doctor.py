@@ -56,7 +56,12 @@ def _verify(settings: Settings, grace: int) -> list[Violation]:
         settings.database_url.reveal(), application_name="duebook-doctor", statement_seconds=0
     ) as conn:
         settled_before = server_now(conn) - timedelta(seconds=grace)
-        return list_violations(conn, settled_before=settled_before, limit=_VIOLATIONS_TOLD)
+        return list_violations(
+            conn,
+            settled_before=settled_before,
+            limit=_VIOLATIONS_TOLD,
+            max_retries=settings.max_retries,
+        )
 
 
 def _say(checks: list[Check], violations: list[Violation], *, verified: bool) -> None:

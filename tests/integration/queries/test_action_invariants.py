@@ -165,7 +165,8 @@ def test_a_planted_violation_is_found_by_its_statement(conn, name, plant):
 
 def _assert_found(conn, name):
     asked = _asked(name)
-    parameters = {**asked.parameters, "settled_before": NOW - timedelta(minutes=5), "limit": 10}
+    asked_for_all = {"settled_before": NOW - timedelta(minutes=5), "limit": 10, "executions": 4}
+    parameters = {**asked.parameters, **asked_for_all}
     assert conn.execute(asked.statement, parameters).fetchall()
     assert asked.number in {violation.invariant for violation in _violations(conn)}
 

@@ -233,3 +233,13 @@ def test_of_many_violations_as_many_as_asked_for_are_told(conn):
     found = list_violations(conn, settled_before=LONG_AGO, limit=2)
 
     assert [violation.invariant for violation in found] == ["I13", "I13"]
+
+
+def test_the_budget_of_executions_is_the_one_that_was_set(conn):
+    conn.execute("UPDATE trigger_run SET attempts = 6, starts = 6")
+
+    def broken(**more):
+        found = list_violations(conn, settled_before=LONG_AGO, limit=2, **more)
+        return {violation.invariant for violation in found}
+
+    assert (broken(), broken(max_retries=9)) == ({"I13"}, set())

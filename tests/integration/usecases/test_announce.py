@@ -20,6 +20,7 @@ from tests.builders_db import FAR_OFF, LONG_AGO, insert_runs, insert_worker, ins
 
 FIRE_BATCH = 10
 KINDS = get_args(WorkKind)
+BATCHES = {"batch_size": 500, "fire_batch": FIRE_BATCH}
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def publisher(rabbit_url):
 
 @pytest.fixture
 def announcer(publisher):
-    return Announcer(publisher, fire_batch=FIRE_BATCH, high_water=100)
+    return Announcer(publisher, **BATCHES, high_water=100)
 
 
 @pytest.fixture
@@ -144,10 +145,18 @@ def test_a_full_queue_of_scheduled_work_leaves_room_for_what_is_urgent(
 
 def test_unclaimed_references_stay_below_the_high_water(conn, publisher, living_worker):
     insert_runs(conn, count=60)
-    announcer = Announcer(publisher, fire_batch=FIRE_BATCH, high_water=30)
+    announcer = Announcer(publisher, **BATCHES, high_water=30)
 
     assert announcer.announce(conn) == 30
     assert announcer.announce(conn) == 0
+
+
+def test_no_more_than_a_batch_is_announced_at_once_for_a_queue(conn, publisher, living_worker):
+    insert_runs(conn, count=20)
+    insert_runs(conn, count=20, urgent=True)
+    announcer = Announcer(publisher, batch_size=15, fire_batch=FIRE_BATCH, high_water=100)
+
+    assert [announcer.announce(conn) for _ in range(2)] == [30, 10]
 
 
 def test_workers_that_claim_fast_are_given_more(
@@ -183,7 +192,7 @@ def test_what_the_broker_does_not_confirm_is_due_again_at_once(
     soon = insert_runs(conn, count=2, urgent=True)
     unroutable = _WithoutDepths(publisher)
 
-    confirmed = Announcer(unroutable, fire_batch=FIRE_BATCH, high_water=100).announce(conn)
+    confirmed = Announcer(unroutable, **BATCHES, high_water=100).announce(conn)
 
     assert confirmed == 3
     assert _announced(conn) == late
@@ -205,7 +214,7 @@ class _WithoutDepths:
 
 def test_without_a_broker_nothing_is_marked(conn, living_worker):
     publisher = AmqpPublisher("amqp://nobody:nothing@127.0.0.1:1/none", fire_batch=FIRE_BATCH)
-    announcer = Announcer(publisher, fire_batch=FIRE_BATCH, high_water=100)
+    announcer = Announcer(publisher, **BATCHES, high_water=100)
     insert_runs(conn, count=3)
 
     assert announcer.room(conn) == 0
