@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from shared.actions.action import CheckContext, Lookup
+from shared.actions.lookups import Remembered
 from shared.actions.registry import check_action
 from shared.actions.urls import parse_url
 from shared.domain.faults import MAX_TOLD, cut, in_document_order, under
@@ -27,6 +28,7 @@ def check_workflow(nodes: object, *, name: str, lookup: Lookup) -> list[Fault]:
     faults = workflow_faults(nodes)
     if any(fault.pointer == "/nodes" for fault in faults):
         return faults
+    lookup = Remembered(lookup)
     context = CheckContext(
         place="workflow", lookup=lookup, links=frozenset(links_in(nodes)), workflow=name
     )

@@ -7,6 +7,7 @@ from shared.actions.api_call import ApiCall
 from shared.actions.create_record import CreateRecord
 from shared.actions.delete_record import DeleteRecord
 from shared.actions.invoke_command import InvokeCommand
+from shared.actions.lookups import Remembered
 from shared.actions.notify import Notify
 from shared.actions.recordless import recordless_faults, recordless_link_faults
 from shared.actions.schemas import schema_faults
@@ -51,7 +52,11 @@ def check_actions(
     no objects, no type) is not said again.
     """
     context = CheckContext(
-        place=place, on=on, schedule_kind=schedule_kind, columns=columns, lookup=lookup
+        place=place,
+        on=on,
+        schedule_kind=schedule_kind,
+        columns=columns,
+        lookup=Remembered(lookup),
     )
     actions = raw_actions if isinstance(raw_actions, list) else []
     faults = _list_faults(actions, "/actions", lambda action: check_action(action, context))

@@ -74,6 +74,42 @@ def test_a_wrong_common_choice_is_left_to_read_trigger(value):
     assert faults_of(action) == []
 
 
+class Counting(Known):
+    """Counts how often it is asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def find_table(self, table_id):
+        self.asked.append(table_id)
+        return super().find_table(table_id)
+
+    def find_command(self, name):
+        self.asked.append(name)
+        return super().find_command(name)
+
+    def find_workflow(self, name):
+        self.asked.append(name)
+        return super().find_workflow(name)
+
+
+def test_what_many_actions_name_is_asked_for_once():
+    table_id = next(iter(CASES["tables"]))
+    create = {"type": "create_record", "table_id": table_id, "data": {}}
+    command = {"type": "invoke_command", "command": "no such"}
+    start = {"type": "start_workflow", "workflow": "welcome"}
+    wait = {"mode": "waitForTracking", "expiresSeconds": 60, "trackingLink": "abc"}
+    late = {**create, "delay": {**wait, "on_expire": 5 * [create, command, start]}}
+    lookup = Counting()
+
+    faults = check_actions([late, create, command, late], place="rule", lookup=lookup)
+
+    assert sorted(map(str, lookup.asked)) == [table_id, "no such", "welcome"]
+    assert {fault.code for fault in faults} == {"action_command_unknown"}
+    assert len(faults) == 11
+
+
 ODD_VALUES = [None, True, 0, -1.5, "", "$row", [], [[]], {}, {"a": {}}, {"X": "$row"}]
 
 
