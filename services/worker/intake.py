@@ -9,7 +9,7 @@ from psycopg import Connection
 from services.worker.holdings import Held, Holdings
 from shared.domain.work import Claimed, Reference, WorkKind
 from shared.lifecycle import monotonic
-from shared.queries import claims, scheduled_actions, work
+from shared.queries import claimed_actions, claims, scheduled_actions, work
 
 
 class _Lease(TypedDict):
@@ -113,4 +113,4 @@ def _decided(conn: Connection, ids: Sequence[int], lease: _Lease) -> Sequence[Cl
         return []
     token = lease["lease_token"]
     scheduled_actions.decide_branches(conn, [(id, token) for id in ids])
-    return scheduled_actions.load_claimed(conn, ids, lease_token=token)
+    return claimed_actions.load_claimed(conn, ids, lease_token=token)

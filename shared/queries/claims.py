@@ -1,7 +1,7 @@
 """Claims: pending work becomes a worker's, under a lease and a new token.
 
 A claimed run comes with all that executing it needs. Of a scheduled action only the id comes: what
-belongs to it is read after the claim has committed (``scheduled_actions.load_claimed``).
+belongs to it is read after the claim has committed (``claimed_actions.load_claimed``).
 """
 
 import json

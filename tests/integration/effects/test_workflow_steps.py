@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from itertools import count
 
@@ -7,14 +8,17 @@ from shared.effects.delays import after_schedule
 from shared.effects.record_writes import ChainTooDeep
 from shared.effects.workflow_steps import follow_up, start_execution
 from shared.errors import NotFound
+from shared.lifecycle import wait_until
+from shared.queries.claimed_actions import load_claimed
 from shared.queries.line_users import find_line_user
-from shared.queries.scheduled_actions import insert_actions, load_claimed
+from shared.queries.scheduled_actions import insert_actions
 from shared.queries.tracking import record_click
 from shared.queries.workflows import get_workflow, update_workflow
 from shared.tracking.click_store import PostgresClicks
 from tests.builders_db import LONG_AGO, NOW, insert_tenant, row_of
 from tests.builders_delayed import insert_line_user, insert_workflow
 from tests.builders_rules import NOTIFY, action_node, wait_node
+from tests.integration.usecases.world import waits_for_a_lock
 
 CLICKS = PostgresClicks()
 HOUR = timedelta(hours=1)
@@ -249,3 +253,17 @@ def test_a_node_has_one_step(conn, start):
     assert len(insert_actions(conn, [step], now=NOW)) == 1
     assert insert_actions(conn, [step], now=NOW) == []
     assert len(steps_of(conn, execution_id)) == 2
+
+
+def test_of_two_starts_at_the_same_time_under_one_key_one_counts(conn, other_conn, tenant_id):
+    workflow_id = insert_workflow(conn, tenant_id, nodes=[wait_node()])
+    workflow = get_workflow(conn, tenant_id, workflow_id)
+    values = {"line_user": None, "context": {}, "origin_key": "k", "depth": 0, "now": NOW}
+
+    with ThreadPoolExecutor(1) as pool:
+        with conn.transaction():
+            first = start_execution(conn, workflow, **values)
+            second = pool.submit(start_execution, other_conn, workflow, **values)
+            assert wait_until(lambda: waits_for_a_lock(conn), seconds=10)
+        assert second.result() == first
+    assert len(steps_of(conn, first)) == len(links_of(conn, first)) == 1

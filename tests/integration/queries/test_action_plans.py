@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from shared.queries import action_lists, action_moves, scheduled_actions
+from shared.queries import action_lists, action_moves, claimed_actions, scheduled_actions
 from shared.queries.action_lists import ActionFilter
 from tests.builders_db import FAR_OFF, LONG_AGO, NOW, insert_table
 from tests.builders_delayed import insert_execution, insert_line_user
@@ -60,7 +60,7 @@ def test_statements_on_scheduled_actions_use_their_index(conn, known):
             "scheduled_action_pkey",
         ),
         (
-            scheduled_actions._LOAD_CLAIMED,
+            claimed_actions._LOAD_CLAIMED,
             {"ids": IDS, "lease_token": TOKEN},
             "scheduled_action_pkey",
         ),
@@ -98,7 +98,7 @@ def test_what_belongs_to_a_claimed_action_is_found_by_key_under_old_statistics(c
     for fill in (_MANY_RECORDS, _MANY_CONTACTS, _MANY_EXECUTIONS):
         conn.execute(fill, known)
 
-    planned, _ = plans_of(conn, scheduled_actions._LOAD_CLAIMED, {"ids": IDS, "lease_token": TOKEN})
+    planned, _ = plans_of(conn, claimed_actions._LOAD_CLAIMED, {"ids": IDS, "lease_token": TOKEN})
 
     for index in ("record_pkey", "line_user_pkey", "workflow_execution_pkey"):
         assert index in planned, planned

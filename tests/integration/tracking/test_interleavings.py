@@ -23,7 +23,7 @@ from shared.effects.delays import Watched, after_schedule, schedule, timed
 from shared.effects.workflow_steps import start_execution
 from shared.lifecycle import wait_until
 from shared.observability import metrics
-from shared.queries import claims, scheduled_actions, tracking, workflows
+from shared.queries import claimed_actions, claims, scheduled_actions, tracking, workflows
 from shared.queries.workflows import get_workflow
 from shared.tracking.click_store import PostgresClicks
 from shared.tracking.redis_clicks import RedisClicks, open_redis
@@ -234,7 +234,7 @@ def click_and_next_step(conn, open_side):
         row = conn.execute(
             "SELECT id FROM scheduled_action WHERE execution_id = %s", [execution_id]
         ).fetchone()
-        (step,) = scheduled_actions.load_claimed(conn, [row[0]], lease_token=lease)
+        (step,) = claimed_actions.load_claimed(conn, [row[0]], lease_token=lease)
         return step, tracking.find_link_of_wait(conn, execution_id=execution_id, path="1")
 
     def worlds(clicks, *, settles, check):
