@@ -73,6 +73,42 @@ INPUTS = {
 }
 RETRY = {"status": "failed", "from": "2026-01-01T00:00:00Z", "record_id": 1, "limit": 1}
 CELLS = {"案件名稱": "a", "到期時間": "2026-01-01", "amount": 1, "done": True, "more": {"a": [1]}}
+CONDITIONS = [
+    {"column": "event.sum", "op": "gt", "value": 1},
+    {"column": "line_user.plan", "op": "in", "value": ["a", "b"]},
+]
+NODES = [
+    {"type": "action", "action": {**ACTIONS[0], "message": "$link.offer $event.a"}},
+    {"type": "delay", "seconds": 60},
+    {
+        "type": "wait_for_tracking",
+        "seconds": 60,
+        "link": "offer",
+        "target_url": "https://a.example",
+        "clicked": [{"type": "stop"}],
+        "not_clicked": [{"type": "branch", "when": CONDITIONS, "then": [], "else": []}],
+    },
+]
+RULE = {
+    "name": "n",
+    "event": "e",
+    "conditions": CONDITIONS,
+    "actions": [
+        {**ACTIONS[1], "delay": {"seconds": 5, "reEvaluateConditions": True}},
+        {
+            **ACTIONS[1],
+            "delay": {
+                "mode": "waitForTracking",
+                "expiresSeconds": 60,
+                "trackingLink": "$event.link",
+                "on_expire": [{"type": "start_workflow", "workflow": "offer"}],
+            },
+        },
+    ],
+    "enabled": True,
+}
+CONTACT = {"external_id": "x", "display_name": "d", "attributes": {"a": 1, "b": ["c"]}}
+EVENT = {"name": "ordered", "line_user_id": 1, "data": {"sum": 200}, "idempotency_key": "k"}
 BODIES = [
     ("PUT", "{table}/triggers", {"triggers": TRIGGERS}),
     ("PATCH", "{table}", {"name": "n", "columns": COLUMNS}),
@@ -81,6 +117,14 @@ BODIES = [
     ("PATCH", "{table}/records/{record}", {"data": CELLS}),
     ("POST", "{table}/trigger-runs/retry", RETRY),
     ("POST", "/v1/commands", {"name": "n", "url": "https://a.example", "input_schema": INPUTS}),
+    ("POST", "/v1/line-users", CONTACT),
+    ("PATCH", "/v1/line-users/1", CONTACT),
+    ("POST", "/v1/events", EVENT),
+    ("POST", "/v1/trigger-rules", RULE),
+    ("PUT", "/v1/trigger-rules/1", RULE),
+    ("POST", "/v1/workflows", {"name": "w", "nodes": NODES}),
+    ("PUT", "/v1/workflows/1", {"name": "w", "nodes": NODES}),
+    ("POST", "/v1/workflows/1/executions", {"line_user_id": 1, "context": {"a": [1]}}),
     ("POST", "/v1/tokens", {"name": "n", "role": "viewer", "channel_id": str(NOBODYS)}),
 ]
 
