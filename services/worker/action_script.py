@@ -66,7 +66,7 @@ class ActionScript:
         return finish(self.work, receipts, error=first_error(receipts), follow=self.follow)
 
     def _template(self, public_url: str, *, now: datetime) -> TemplateContext:
-        action, definition = self.work, self.definition
+        action = self.work
         run: dict[str, Any] = action.context.get("run") or {}
         scheduled_for = run.get("scheduled_for")
         return TemplateContext(
@@ -75,12 +75,18 @@ class ActionScript:
             scheduled_for=(
                 datetime.fromisoformat(scheduled_for) if scheduled_for else action.execute_at
             ),
-            trigger_name="" if definition is None else definition.trigger.get("name") or "",
+            trigger_name=self._trigger_name(),
             now=now,
             event=event_of(action),
             line_user=None if action.line_user is None else cells(action.line_user),
             links={name: link_url(public_url, token) for name, token in action.links.items()},
         )
+
+    def _trigger_name(self) -> str:
+        """Return the name of the trigger or the rule that led here, empty without one."""
+        if self.definition is not None:
+            return self.definition.trigger.get("name") or ""
+        return self.work.context.get("rule_name") or ""
 
     def _row(self) -> dict[str, Json] | None:
         """Return the cells of the record as it is now, under the names that were frozen."""

@@ -21,9 +21,9 @@ class NewAction:
     """A scheduled action that is to be recorded, once for its ``origin_key``.
 
     ``action_config`` has no ``delay`` any more. ``context`` is what the subject cannot tell when
-    the action comes due: ``run`` (``id``, ``scheduled_for``), or ``event`` (its data) and
-    ``event_name``; of a workflow's step it is empty, since the execution keeps it. ``branch`` is
-    set only where it is decided already.
+    the action comes due: ``run`` (``id``, ``scheduled_for``), or ``event`` (its data),
+    ``event_name`` and ``rule_name``; of a workflow's step it is empty, since the execution keeps
+    it. ``branch`` is set only where it is decided already.
     """
 
     tenant_id: UUID

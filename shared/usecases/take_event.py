@@ -147,7 +147,11 @@ class _Story:
             action_type=config["type"],
             action_config=without_delay(config),
             source_config={"when": rule.conditions},
-            context={"event": self.event.data, "event_name": self.event.name},
+            context={
+                "event": self.event.data,
+                "event_name": self.event.name,
+                "rule_name": rule.name,
+            },
             line_user_id=self.event.line_user_id,
             event_id=self.event_id,
             rule_id=rule.id,

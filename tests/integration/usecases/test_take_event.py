@@ -66,7 +66,8 @@ def test_each_action_of_a_matching_rule_is_scheduled_to_run_now(conn, tenant_id,
         assert (row["status"], row["mode"], row["urgent"]) == ("pending", "normal", True)
         assert row["execute_at"] == row["announce_at"] == row["created_at"]
         assert (row["rule_id"], row["line_user_id"]) == (rule_id, contact)
-        assert row["context"] == {"event": {"who": "Lin"}, "event_name": "ordered"}
+        told = {"event": {"who": "Lin"}, "event_name": "ordered", "rule_name": "rule"}
+        assert row["context"] == told
         assert (row["source_config"], row["depth"]) == (None, 0)
 
 
