@@ -1,6 +1,6 @@
 """The sample workspace of ``duebook dev``: every kind of trigger fires within the first minute.
 
-Nothing in it calls anybody outside.
+So does a rule, which starts a workflow that waits for a click. Nothing in it calls anybody outside.
 """
 
 import secrets
@@ -17,8 +17,13 @@ from shared.domain.tenants import Tenant
 from shared.effects.record_writes import create_records
 from shared.errors import Conflict, Unauthenticated
 from shared.queries.tenants import list_tenants
+from shared.tracking.click_store import PostgresClicks
+from shared.usecases.manage_line_users import register_line_user
+from shared.usecases.manage_rules import RuleDraft, make_rule
 from shared.usecases.manage_tables import create_table
+from shared.usecases.manage_workflows import make_workflow
 from shared.usecases.set_triggers import set_triggers
+from shared.usecases.take_event import NewEvent, take_event
 from shared.usecases.tokens import SECRET_BYTES, authenticate, create_tenant, issue_token
 
 TENANT = "Sample workspace"
@@ -62,6 +67,7 @@ def ensure_sample_workspace(conn: Connection, *, now: datetime) -> tuple[Tenant,
         journal = _table(conn, tenant, "journal", _JOURNAL_COLUMNS, now)
         _make_machines(conn, tenant, journal, now)
         _make_cases(conn, tenant, journal, now)
+        _make_shop(conn, tenant, now)
     return tenant, True
 
 
@@ -156,6 +162,52 @@ def _make_cases(conn: Connection, tenant: Tenant, journal: CustomTable, now: dat
         for name, ahead, state in cases
     ]
     _records(conn, table, rows, now)
+
+
+def _make_shop(conn: Connection, tenant: Tenant, now: datetime) -> None:
+    """The story of a purchase, its three days and its day shortened to half a minute and two."""
+    follow_up = [
+        _step("$line_user.display_name, an offer after order $event.order: $link.offer"),
+        {
+            "type": "wait_for_tracking",
+            "seconds": 120,
+            "link": "offer",
+            "target_url": "https://example.com/offer",
+            "clicked": [_step("$line_user.display_name looked at the offer")],
+            "not_clicked": [_step("$line_user.display_name, the offer ends today: $link.offer")],
+        },
+    ]
+    make_workflow(conn, tenant_id=tenant.id, name="follow-up", nodes=follow_up, now=now)
+    # Judged again when the delay is over: whoever has bought more by then is left alone.
+    delay = {"seconds": 30, "reEvaluateConditions": True}
+    rule = RuleDraft(
+        name="after a first purchase",
+        event="purchase",
+        conditions=[{"column": "line_user.purchases", "op": "eq", "value": 1}],
+        actions=[{"type": "start_workflow", "workflow": "follow-up", "delay": delay}],
+        enabled=True,
+    )
+    make_rule(conn, tenant_id=tenant.id, draft=rule, now=now)
+    contact = register_line_user(
+        conn,
+        tenant_id=tenant.id,
+        external_id="crm-1027",
+        display_name="Lin",
+        attributes={"purchases": 1},
+        now=now,
+    )
+    purchase = NewEvent(
+        tenant_id=tenant.id,
+        name="purchase",
+        line_user_id=contact.id,
+        data={"order": 1027},
+        key="order-1027",
+    )
+    take_event(conn, purchase, clicks=PostgresClicks(), now=now)
+
+
+def _step(message: str) -> dict[str, Any]:
+    return {"type": "action", "action": _notify(message)}
 
 
 def _table(

@@ -39,6 +39,16 @@ def test_a_table_has_the_columns_of_the_sources_example(conn, sample):
     assert names[:2] == ["案件名稱", "到期時間"]
 
 
+def test_a_purchase_waits_to_start_a_workflow_within_the_first_minute(conn, sample):
+    [action] = conn.execute(
+        "SELECT action_type, execute_at - created_at, source_config IS NOT NULL"
+        " FROM scheduled_action WHERE tenant_id = %s",
+        [sample.id],
+    )
+
+    assert action == ("start_workflow", timedelta(seconds=30), True)
+
+
 def test_every_trigger_is_valid(conn, sample):
     arms = [
         arm["config_status"]
