@@ -217,9 +217,10 @@ def start_worker(database_url, tmp_path):
     """Starts worker processes, without a broker unless one is given."""
     workers = []
 
-    def start(**environment):
+    def start(*arguments, **environment):
         log = tmp_path / f"worker-{len(workers)}.log"
-        workers.append(WorkerProcess({"DATABASE_URL": database_url, **environment}, log))
+        environment = {"DATABASE_URL": database_url, **environment}
+        workers.append(WorkerProcess(environment, log, arguments or ("services.worker",)))
         return workers[-1]
 
     yield start

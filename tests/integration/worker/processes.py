@@ -14,9 +14,9 @@ from tests.integration.actions.receivers import a_receiver
 
 
 class WorkerProcess:
-    """A worker that runs."""
+    """A worker that runs; ``arguments`` are those of ``python -m``."""
 
-    def __init__(self, environment, log):
+    def __init__(self, environment, log, arguments=("services.worker",)):
         self._port = free_port()
         self._log = log
         defaults = {
@@ -29,7 +29,7 @@ class WorkerProcess:
         }
         with log.open("wb") as output:
             self.child = Child(
-                [sys.executable, "-m", "services.worker"],
+                [sys.executable, "-m", *arguments],
                 environment={**os.environ, **defaults, **environment},
                 output=output,
             )
