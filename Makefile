@@ -17,7 +17,7 @@ help: ## what there is
 run: .venv/.run ## everything on this machine, with a sample workspace (Ctrl-C ends it)
 	@$(BIN)/duebook dev
 
-test: .venv/.dev ## the whole suite, with real PostgreSQL and RabbitMQ
+test: .venv/.dev ## the whole suite, with real PostgreSQL, RabbitMQ and Redis
 	$(BIN)/pytest
 
 check: .venv/.dev ## format, lint, types, layers, unit tests: seconds, no services

@@ -72,7 +72,7 @@ def _run_services(
     access = _prepare(
         settings, folder, api_url=f"http://{_reachable(settings.api_host)}:{api_port}"
     )
-    health_port = _start(supervisor, api_port=api_port)
+    health_port = _start(supervisor, api_port=api_port, api_url=access.api_url)
     if not _wait_ready(supervisor, stop, health_port=health_port):
         return
     file = folder / "environment"
@@ -133,12 +133,13 @@ def _prepare(settings: Settings, folder: Path, *, api_url: str) -> _Access:
     return _Access(api_url=api_url, token=token, is_new=is_new)
 
 
-def _start(supervisor: Supervisor, *, api_port: int) -> int:
+def _start(supervisor: Supervisor, *, api_port: int, api_url: str) -> int:
     """Start the services and return the port on which the API tells its health."""
     environment = {
         "LOG_FORMAT": "console",
         "LOG_LEVEL": "DEBUG",  # tells of each run that has ended
         "ADMIN_TOKEN": secrets.token_urlsafe(32),
+        "PUBLIC_URL": api_url,
     }
     environment |= {key: value for key, value in os.environ.items() if value}
     health_port = free_port()

@@ -108,10 +108,13 @@ def find_link_of_wait(conn: Connection, *, execution_id: UUID, path: str) -> Tra
     return _one(conn, _OF_WAIT, {"execution_id": execution_id, "path": path})
 
 
+# One tenant's, written so that only the index that leads with the tenant has the order: a plan for
+# any tenant would else walk through all links backwards to find the few of one.
 _LIST_LINKS = (
     _COLUMNS
-    + """WHERE link.tenant_id = %(tenant_id)s AND link.id < %(before)s
-ORDER BY link.id DESC
+    + """WHERE (link.tenant_id, link.id) < (%(tenant_id)s, %(before)s)
+    AND link.tenant_id >= %(tenant_id)s
+ORDER BY link.tenant_id DESC, link.id DESC
 LIMIT %(limit)s
 """
 )
