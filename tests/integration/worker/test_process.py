@@ -52,6 +52,15 @@ def test_a_worker_whose_role_may_not_have_its_sessions_says_so_and_ends(
     assert "a worker has 9, and the database's role may have 8" in worker.log()
 
 
+def test_a_worker_that_may_not_retry_lets_what_failed_for_now_end(bench, start_worker, unused_port):
+    run_id = bench.insert(api_call(f"http://127.0.0.1:{unused_port}/"))
+
+    start_worker(ALLOWED_PORTS=str(unused_port), MAX_RETRIES="0")
+
+    assert wait_until(ended(bench, run_id), seconds=SECONDS)
+    assert (bench.run(run_id)["status"], bench.run(run_id)["attempts"]) == ("failed", 1)
+
+
 def test_work_of_a_killed_worker_runs_again_and_repeats_nothing_recorded(bench, conn, start_worker):
     with a_held_receiver() as receiver:
         run_id = bench.insert(notify("once"), api_call(receiver.url))
