@@ -6,7 +6,7 @@ One commit for each run would cost more than the run.
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import psycopg
 import structlog
@@ -29,6 +29,7 @@ from services.worker.steps import (
     tell_outcome,
     write_steps,
 )
+from shared.domain.runs import MAX_ERROR, clean_text
 from shared.lifecycle import Stop, backoff_seconds
 from shared.observability import metrics
 
@@ -161,10 +162,22 @@ class Committer:
             return [left for entry in group for left in self._write([entry])]
         if is_fault:
             _log.error("step_refused", **ids_of(group[0].step.work), exc_info=error)
-            _refuse(group)
-            return []
+            return self._write_bare(group[0], error)
         _log.warning("commit_failed", reason=str(error), steps=1)
         return group
+
+    def _write_bare(self, entry: _Entry, error: Exception) -> list[_Entry]:
+        """Write a refused step without what should have followed, as failed; others are given up.
+
+        Given up as well, its work would be executed again and again until its losses end it.
+        """
+        step = entry.step
+        if not isinstance(step, Finish) or step.follow is None:
+            _refuse([entry])
+            return []
+        told = clean_text(f"what follows could not be recorded: {error}", MAX_ERROR)
+        entry.step = replace(step, status="failed", error=step.error or told, follow=None)
+        return self._write([entry])
 
     def _write_together(self, group: list[_Entry]) -> None:
         if self._conn is None or self._conn.closed:

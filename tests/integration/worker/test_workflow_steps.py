@@ -1,9 +1,10 @@
 """Workflows: one step after the other, each once, whatever happens in between (spec 3 §6)."""
 
 from datetime import timedelta
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from shared.db.clock import server_now
 from shared.lifecycle import wait_until
@@ -248,6 +249,29 @@ def test_a_call_that_may_have_been_sent_is_not_repeated_where_that_is_forbidden(
 
     assert (receiver.requests, bench.messages()) == ([], [])
     assert [status for *_, status in steps(bench)] == ["failed"]
+
+
+@pytest.mark.parametrize("kind", ["internal", "external", "delay"])
+def test_a_step_that_cannot_be_followed_fails_and_is_not_repeated(bench, conn, receiver, kind):
+    first = {
+        "internal": act(notify("once")),
+        "external": act(api_call(receiver.url)),
+        "delay": delay(),
+    }[kind]
+    start(conn, [first, act(notify("after"))])
+    nodes = conn.execute("SELECT nodes FROM workflow_version").fetchone()
+    conn.execute("""UPDATE workflow_version SET nodes = '[{"type": "gone"}, {}]'""")
+
+    run_on(bench, rounds=3)
+
+    [step] = bench.actions()
+    assert (step["status"], step["starts"], step["worker_losses"]) == ("failed", 1, 0)
+    assert step["error"]
+    conn.execute("UPDATE workflow_version SET nodes = %s", [Jsonb(nodes[0])])
+    assert rearm(conn, UUID(step["tenant_id"]), step["id"], now=server_now(conn))
+    run_on(bench, rounds=3)
+    assert bench.messages() == [*(["once"] if kind == "internal" else []), "after"]
+    assert len(receiver.requests) == (kind == "external")
 
 
 @pytest.mark.parametrize("kind", ["internal", "external", "delay"])
