@@ -89,3 +89,23 @@ def find_event(conn: Connection, tenant_id: UUID, key: str) -> TakenEvent | None
     """Return the event that was taken under a key, None without one."""
     with conn.cursor(row_factory=class_row(TakenEvent)) as cursor:
         return cursor.execute(_BY_KEY, {"tenant_id": tenant_id, "key": key}).fetchone()
+
+
+_DELETE_EVENTS = """
+DELETE FROM event
+WHERE id = ANY(ARRAY(
+    SELECT id
+    FROM event
+    WHERE created_at < %(before)s
+    ORDER BY created_at, id
+    LIMIT %(limit)s
+))
+"""
+
+
+def delete_events(conn: Connection, *, before: datetime, limit: int) -> int:
+    """Delete up to ``limit`` events taken before then, the oldest; return how many went.
+
+    Their keys are free again; what they have scheduled stays.
+    """
+    return conn.execute(_DELETE_EVENTS, {"before": before, "limit": limit}).rowcount

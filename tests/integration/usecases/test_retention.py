@@ -9,6 +9,7 @@ from shared.queries.workers import hold_liveness
 from shared.usecases.retention import delete_old
 from tests.builders_db import (
     LONG_AGO,
+    insert_row,
     insert_run,
     insert_runs,
     insert_state,
@@ -55,6 +56,22 @@ def test_many_old_runs_go_in_several_batches(conn, now):
     assert delete_old(conn, now=now, run_retention_days=90)
     assert not delete_old(conn, now=now, run_retention_days=90)
     assert _ids(conn, "trigger_run") == set()
+
+
+def test_events_go_when_they_are_old_and_what_they_scheduled_stays(conn, now):
+    tenant_id = insert_tenant(conn)
+    old, young = (
+        insert_row(
+            conn, "event", tenant_id=tenant_id, name="e", created_at=now - timedelta(days=days)
+        )
+        for days in (91, 89)
+    )
+    waiting = insert_action(conn, tenant_id, event_id=old)
+
+    _delete_all(conn, now)
+
+    assert _ids(conn, "event") == {young}
+    assert _ids(conn, "scheduled_action") == {waiting}
 
 
 def test_ended_scheduled_actions_go_when_they_are_old(conn, now):
