@@ -447,6 +447,7 @@ CREATE TABLE workflow_execution (
     CONSTRAINT an_execution_is_started_once UNIQUE (tenant_id, origin_key),
     CONSTRAINT workflow_execution_tenant_id_id_key UNIQUE (tenant_id, id)
 );
+CREATE INDEX workflow_execution_by_age ON public.workflow_execution USING btree (started_at, id);
 CREATE INDEX workflow_execution_listed ON public.workflow_execution USING btree (workflow_id, started_at DESC, id DESC);
 CREATE INDEX workflow_execution_of_contact ON public.workflow_execution USING btree (workflow_id, line_user_id, started_at DESC, id DESC) WHERE (line_user_id IS NOT NULL);
 

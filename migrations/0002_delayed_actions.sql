@@ -87,6 +87,7 @@ CREATE TABLE workflow_execution (
     FOREIGN KEY (tenant_id, line_user_id) REFERENCES line_user (tenant_id, id)
 );
 CREATE INDEX workflow_execution_listed ON workflow_execution (workflow_id, started_at DESC, id DESC);
+CREATE INDEX workflow_execution_by_age ON workflow_execution (started_at, id);
 CREATE INDEX workflow_execution_of_contact ON workflow_execution (workflow_id, line_user_id, started_at DESC, id DESC)
     WHERE line_user_id IS NOT NULL;
 

@@ -159,6 +159,38 @@ def get_execution(
     return found[0]
 
 
+# The links stay, since people may still follow them. Without a step an execution has come to its
+# end, and nobody gives it another one.
+_DELETE_EXECUTIONS = """
+WITH old AS MATERIALIZED (
+    SELECT id
+    FROM workflow_execution AS execution
+    WHERE started_at < %(before)s
+        AND NOT EXISTS (
+            SELECT
+            FROM scheduled_action
+            WHERE execution_id = execution.id
+        )
+    ORDER BY started_at, id
+    LIMIT %(limit)s
+), freed AS (
+    UPDATE tracking_link
+    SET execution_id = NULL, workflow_node_path = NULL
+    WHERE execution_id = ANY(ARRAY(SELECT id FROM old))
+)
+DELETE FROM workflow_execution
+WHERE id = ANY(ARRAY(SELECT id FROM old))
+"""
+
+
+def delete_executions(conn: Connection, *, before: datetime, limit: int) -> int:
+    """Delete up to ``limit`` executions started before then whose steps are deleted already.
+
+    Return how many went.
+    """
+    return conn.execute(_DELETE_EXECUTIONS, {"before": before, "limit": limit}).rowcount
+
+
 def _executions(
     conn: Connection, statement: LiteralString, parameters: dict[str, Any]
 ) -> list[WorkflowExecution]:

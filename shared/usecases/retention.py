@@ -7,6 +7,7 @@ from psycopg import Connection
 
 from shared.queries import action_moves, trigger_runs
 from shared.queries.events import delete_events
+from shared.queries.executions import delete_executions
 from shared.queries.idempotency import delete_answers
 from shared.queries.workers import delete_old_workers, living_workers
 
@@ -23,12 +24,13 @@ def delete_old(conn: Connection, *, now: datetime, run_retention_days: int) -> b
     Runs and scheduled actions that ended ``run_retention_days`` ago, events taken so long ago,
     answers kept for an Idempotency-Key older than a day, rows of workers that are gone, older than
     a week. The identities of runs stay in the ledger, and the steps of an execution as long as it
-    goes on.
+    goes on; without steps it goes itself, and its links stay.
     """
     ended_before = now - timedelta(days=run_retention_days)
     deleted = {
         "runs": trigger_runs.delete_finished(conn, before=ended_before, limit=_BATCH),
         "actions": action_moves.delete_finished(conn, before=ended_before, limit=_BATCH),
+        "executions": delete_executions(conn, before=ended_before, limit=_BATCH),
         "events": delete_events(conn, before=ended_before, limit=_BATCH),
         "answers": delete_answers(conn, before=now - _ANSWERS_KEPT, limit=_BATCH),
         "workers": delete_old_workers(

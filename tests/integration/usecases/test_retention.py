@@ -16,8 +16,9 @@ from tests.builders_db import (
     insert_table,
     insert_tenant,
     insert_worker,
+    row_of,
 )
-from tests.builders_delayed import insert_action, insert_execution
+from tests.builders_delayed import insert_action, insert_execution, insert_link
 
 
 @pytest.fixture
@@ -72,6 +73,26 @@ def test_events_go_when_they_are_old_and_what_they_scheduled_stays(conn, now):
 
     assert _ids(conn, "event") == {young}
     assert _ids(conn, "scheduled_action") == {waiting}
+
+
+def test_executions_go_when_they_are_old_and_over_and_their_links_stay(conn, now):
+    tenant_id = insert_tenant(conn)
+    over = insert_execution(conn, tenant_id)
+    empty = insert_execution(conn, tenant_id)
+    waiting = insert_execution(conn, tenant_id)
+    young = insert_execution(conn, tenant_id, started_at=now - timedelta(days=89))
+    insert_action(conn, tenant_id, status="failed", **over)
+    insert_action(conn, tenant_id, **waiting)
+    place = {"execution_id": over["execution_id"], "workflow_node_path": "1"}
+    link_id = insert_link(conn, tenant_id, **place, name="offer")
+
+    _delete_all(conn, now)
+
+    left = {waiting["execution_id"], young["execution_id"]}
+    assert _ids(conn, "workflow_execution") == left
+    assert empty["execution_id"] not in left
+    link = row_of(conn, "tracking_link", link_id)
+    assert (link["execution_id"], link["workflow_node_path"]) == (None, None)
 
 
 def test_ended_scheduled_actions_go_when_they_are_old(conn, now):
