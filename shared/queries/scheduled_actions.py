@@ -138,22 +138,3 @@ def decide_branches(conn: Connection, leases: Sequence[tuple[int, UUID]]) -> Non
         "tokens": [token for _, token in leases],
     }
     conn.execute(_DECIDE_BRANCHES, parameters, prepare=prepare(leases))
-
-
-_DISMISS = """
-UPDATE scheduled_action
-SET status = 'cancelled',
-    error = %(reason)s,
-    open_action = NULL,
-    worker_id = NULL,
-    leased_until = NULL,
-    finished_at = clock_timestamp(),
-    updated_at = clock_timestamp()
-WHERE id = %(action_id)s AND status = 'processing' AND lease_token = %(lease_token)s
-"""
-
-
-def dismiss(conn: Connection, *, action_id: int, lease_token: UUID, reason: str) -> bool:
-    """processing -> cancelled: end an action that has nothing to act on; False when fenced out."""
-    parameters = {"action_id": action_id, "lease_token": lease_token, "reason": reason}
-    return conn.execute(_DISMISS, parameters).rowcount == 1

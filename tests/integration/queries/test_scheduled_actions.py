@@ -7,7 +7,6 @@ from psycopg.errors import ForeignKeyViolation
 
 from shared.queries.scheduled_actions import (
     decide_branches,
-    dismiss,
     find_action_id,
     insert_actions,
 )
@@ -176,15 +175,3 @@ def test_a_click_that_commits_after_the_decision_has_lost(conn, other_conn, tena
         decide_branches(conn, [(action_id, LEASE)])
 
     assert _row(conn, action_id)["branch"] == "expired"
-
-
-def test_an_action_is_dismissed_by_its_holder_alone(conn, tenant):
-    action_id = _held(conn, tenant, open_action=0)
-
-    assert not dismiss(conn, action_id=action_id, lease_token=uuid4(), reason="too late")
-    assert dismiss(conn, action_id=action_id, lease_token=LEASE, reason="no longer")
-
-    row = _row(conn, action_id)
-    assert (row["status"], row["error"]) == ("cancelled", "no longer")
-    assert (row["worker_id"], row["leased_until"], row["open_action"]) == (None, None, None)
-    assert not dismiss(conn, action_id=action_id, lease_token=LEASE, reason="again")
