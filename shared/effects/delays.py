@@ -52,22 +52,6 @@ class Recorded(NamedTuple):
     link_id: int | None
 
 
-def execute_action(
-    conn: Connection,
-    config: Mapping[str, Any],
-    request: NewAction,
-    *,
-    link_token: str | None,
-    clicks: ClickStore,
-    now: datetime,
-) -> Recorded | None:
-    """Record the action as ``schedule`` does if its settings have a delay; None: run it now."""
-    delay = delay_of(config)
-    if delay is None:
-        return None
-    return schedule(conn, request, delay=delay, link_token=link_token, clicks=clicks, now=now)
-
-
 def schedule(
     conn: Connection,
     request: NewAction,
