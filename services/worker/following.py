@@ -45,13 +45,9 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnExpiry:
-    """The actions that run since nobody clicked.
-
-    ``source_config`` has the conditions that those which say so judge again.
-    """
+    """The actions that run since nobody clicked."""
 
     wait: ClaimedAction
-    source_config: Mapping[str, Any] | None
 
     def record(self, conn: Connection) -> None:
         """Record them, each once."""
@@ -73,13 +69,14 @@ class OnExpiry:
     def _action(self, index: int, config: Mapping[str, Any], *, now: datetime) -> NewAction:
         wait = self.wait
         origin = json.dumps(["on_expire", wait.origin_key, index])
+        conditions = wait.source_config
         return NewAction(
             tenant_id=wait.tenant_id,
             origin_key=hashlib.sha256(origin.encode()).hexdigest(),
             execute_at=now,
             action_type=config["type"],
             action_config=without_delay(config),
-            source_config=self.source_config,
+            source_config=None if conditions is None else {"when": conditions["when"]},
             context=wait.context,
             definition_hash=wait.definition_hash,
             line_user_id=wait.line_user_id,

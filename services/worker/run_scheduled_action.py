@@ -16,6 +16,7 @@ from shared.domain.conditions import matches, read_when
 from shared.domain.event_rules import holds, read_conditions
 from shared.domain.runs import MAX_ERROR, clean_text, receipt
 from shared.domain.scheduled_actions import ClaimedAction
+from shared.effects.delays import ON_EXPIRY_ALONE
 from shared.tracking.click_store import ClickStore
 
 SUBJECT_GONE = "subject no longer exists"
@@ -49,7 +50,7 @@ def begin_action(
     if action.branch == "expired":
         if not action.on_expire:
             return _called_off(action, NOT_CLICKED)
-        return _passed(action, "on_expire", _on_expiry(action, definition), now=now)
+        return _passed(action, "on_expire", OnExpiry(wait=action), now=now)
     return ActionScript(work=action, definition=definition, follow=follow)
 
 
@@ -64,9 +65,10 @@ def _is_orphan(action: ClaimedAction) -> bool:
 
 def _still_pass(action: ClaimedAction, definition: Definition | None) -> bool:
     """Whether the conditions hold on the subject as it is now, if they are to be judged again."""
-    if action.source_config is None:
+    conditions = action.source_config
+    if conditions is None or conditions.get(ON_EXPIRY_ALONE):
         return True
-    when: list[dict[str, Any]] = action.source_config["when"]
+    when: list[dict[str, Any]] = conditions["when"]
     if definition is None:
         predicates, faults = read_conditions(when)
         if faults:
@@ -85,13 +87,6 @@ def _next_step(action: ClaimedAction, clicks: ClickStore) -> NextStep | None:
     if action.execution is None:
         return None
     return NextStep(action=action, branch=action.branch, clicks=clicks)
-
-
-def _on_expiry(action: ClaimedAction, definition: Definition | None) -> OnExpiry:
-    source = action.source_config
-    if source is None and definition is not None:
-        source = {"when": definition.trigger.get("when") or []}
-    return OnExpiry(wait=action, source_config=source)
 
 
 def _called_off(action: ClaimedAction, reason: str) -> Finish:

@@ -37,6 +37,9 @@ from shared.tracking.click_store import ClickStore
 # The scanner looks every two seconds by itself: only what comes before is worth waking it.
 _SOON = timedelta(seconds=5)
 
+ON_EXPIRY_ALONE = "on_expiry_alone"
+"""Set in the conditions of a wait that are not its own, but those of what its expiry runs."""
+
 
 class Watched(NamedTuple):
     """A link that a wait watches, and the click that it has had already."""
@@ -107,12 +110,22 @@ def timed(
     action = replace(
         request,
         execute_at=at,
-        source_config=request.source_config if delay.re_evaluate else None,
+        source_config=_to_be_judged(request.source_config, delay),
     )
     if delay.mode == "normal":
         return action
     assert watched is not None
     return waiting(action, watched, deadline=at, on_expire=delay.on_expire, now=now)
+
+
+def _to_be_judged(conditions: Mapping[str, Any] | None, delay: Delay) -> Mapping[str, Any] | None:
+    """Return the conditions that are judged again: by the action, or by what its expiry runs."""
+    if conditions is None or delay.re_evaluate:
+        return conditions
+    inner = [delay_of(config) for config in delay.on_expire]
+    if any(later is not None and later.re_evaluate for later in inner):
+        return {**conditions, ON_EXPIRY_ALONE: True}
+    return None
 
 
 def waiting(

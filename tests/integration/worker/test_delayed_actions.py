@@ -185,3 +185,36 @@ def test_the_link_of_another_tenant_is_not_there(bench, conn):
 
     assert bench.run(run_id)["status"] == "failed"
     assert bench.actions() == []
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_what_an_expired_wait_runs_judges_the_conditions_again_by_itself(bench, conn, table, own):
+    link = a_link(conn, table.tenant_id)
+    later = notify("nobody came") | {"delay": {"seconds": 60, "reEvaluateConditions": True}}
+    delay = watching(on_expire=[later, notify("now")], reEvaluateConditions=own)
+    when = [{"column": "amount", "op": "eq", "value": 1}]
+    bench.insert(
+        notify() | {"delay": delay}, table=table, data={"c1": link.token, "c3": 1}, when=when
+    )
+    bench.execute()
+    wait_conditions = bench.actions()[0]["source_config"]
+    amount = "UPDATE record SET data = jsonb_set(data, '{c3}', %s)"
+    if not own:
+        conn.execute(amount, ["2"])
+
+    bench.hurry()
+    bench.execute()
+    conn.execute(amount, ["2"])
+    bench.hurry()
+    bench.execute()
+
+    assert wait_conditions == {"when": when} | ({} if own else {"on_expiry_alone": True})
+    children = {
+        action["action_config"]["message"]: (action["status"], action["source_config"])
+        for action in bench.actions()[1:]
+    }
+    assert children == {
+        "nobody came": ("cancelled", {"when": when}),
+        "now": ("done", None),
+    }
+    assert bench.messages() == ["now"]

@@ -498,22 +498,6 @@ def test_a_wait_whose_contact_is_gone_runs_no_branch(bench, conn, branch):
     assert len(bench.actions()) == 1
 
 
-def test_what_an_expired_wait_runs_judges_the_conditions_of_its_trigger(bench, conn):
-    later = notify("nobody came") | {"delay": {"seconds": 60, "reEvaluateConditions": True}}
-    table, _, columns = of_a_row(conn, when=LATE)
-    wait = a_wait(conn, tenant_id=table.tenant_id, on_expire=Jsonb([later]))
-    bench.wait(notify(), **columns | wait)
-    bench.execute()
-    conn.execute("UPDATE record SET data = %s", [Jsonb({"c1": "mended lamp"})])
-
-    bench.hurry()
-    bench.execute()
-
-    child = bench.actions()[1]
-    assert state(child) == ("cancelled", "conditions no longer pass")
-    assert bench.messages() == []
-
-
 @pytest.mark.parametrize("depth", [7, 8])
 def test_a_chain_is_cut_at_its_depth(bench, conn, depth):
     trigger = {
