@@ -1,9 +1,23 @@
+from dataclasses import replace
+
+import psycopg
 import pytest
 
+from services.api.app import create_app
+from services.api.dependencies import Parts
+from shared.settings import Secret
+from shared.tracking.click_store import PostgresClicks
 from tests.builders_db import row_of
 from tests.builders_delayed import insert_link
 from tests.builders_rules import NOTIFY, insert_rule
-from tests.integration.api.callers import faults, problem
+from tests.integration.api.callers import (
+    ADMIN_TOKEN,
+    MAX_BODY_BYTES,
+    MAX_BULK_BYTES,
+    PUBLIC_URL,
+    faults,
+    problem,
+)
 
 EVENT = {"name": "ordered", "data": {"sum": 1980}, "idempotency_key": "order-1027"}
 
@@ -99,6 +113,45 @@ def test_a_click_that_comes_while_the_event_is_taken_is_not_lost(service, conn, 
 
     [action_id] = answer.json["scheduled_action_ids"]
     assert row_of(conn, "scheduled_action", action_id)["branch"] == "clicked"
+
+
+class LostAtTheSecondLook(PostgresClicks):
+    """The database goes away when it is asked for a click the second time."""
+
+    def __init__(self):
+        self.looks = 0
+
+    def clicked_at(self, conn, link):
+        self.looks += 1
+        if self.looks == 2:
+            raise psycopg.OperationalError("the connection was lost")
+        return super().clicked_at(conn, link)
+
+
+def test_an_event_that_was_taken_is_answered_though_the_look_behind_it_fails(
+    pool, service, conn, tenant
+):
+    clicks = LostAtTheSecondLook()
+    app = create_app(
+        Parts(
+            sessions=pool.connection,
+            admin_token=Secret(ADMIN_TOKEN),
+            clicks=clicks,
+            public_url=PUBLIC_URL,
+            max_body_bytes=MAX_BODY_BYTES,
+            max_bulk_bytes=MAX_BULK_BYTES,
+        )
+    )
+    token = row_of(conn, "tracking_link", insert_link(conn, tenant.id))["token"]
+    wait = {"mode": "waitForTracking", "delaySeconds": 60, "trackingLink": token}
+    insert_rule(conn, tenant.id, actions=[{**NOTIFY, "delay": wait}])
+
+    answer = replace(service, client=app.test_client()).post("/v1/events", json={"name": "ordered"})
+
+    assert answer.status_code == 201
+    [action_id] = answer.json["scheduled_action_ids"]
+    assert row_of(conn, "scheduled_action", action_id)["status"] == "pending"
+    assert clicks.looks == 2
 
 
 @pytest.mark.parametrize(
