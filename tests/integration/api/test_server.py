@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -12,7 +13,12 @@ from dataclasses import dataclass
 import pytest
 
 from services.cli.embedded_postgres import free_port
+from shared.domain.tracking import TOKEN_BYTES, link_token
 from shared.lifecycle import wait_until
+from shared.queries.tracking import find_click
+from shared.tracking.redis_clicks import open_redis
+from tests.builders_db import insert_tenant
+from tests.builders_delayed import insert_link
 from tests.integration.api.callers import ADMIN_TOKEN
 
 COMMAND = [sys.executable, "-m", "gunicorn", "-c", "deploy/gunicorn.conf.py"]
@@ -53,11 +59,12 @@ class Server:
 
 
 @pytest.fixture
-def server(database_url):
+def server(database_url, redis_url):
     port, health_port = free_port(), free_port()
     environment = {
         **os.environ,
         "DATABASE_URL": database_url,
+        "REDIS_URL": redis_url,
         "DB_POOL_SIZE": str(SESSIONS),
         "ADMIN_TOKEN": ADMIN_TOKEN,
         "API_PORT": str(port),
@@ -100,6 +107,18 @@ def test_it_answers_counts_and_logs_and_stops_when_told(server):
         ("/root/tenants", 200, "api")
     ]
     assert ADMIN_TOKEN not in log
+
+
+def test_a_click_is_remembered_in_redis_and_in_the_database(server, redis_url, conn):
+    token = link_token(secrets.token_bytes(TOKEN_BYTES))
+    link_id = insert_link(conn, insert_tenant(conn), token=token)
+
+    status, _ = server.ask(f"/t/{token}")
+
+    assert status == 302
+    clicked_at = find_click(conn, link_id)
+    with open_redis(redis_url) as redis:
+        assert redis.get(f"duebook:click:{token}") == clicked_at.isoformat().encode()
 
 
 def test_a_body_over_the_limit_is_refused_while_none_of_it_was_sent(server):
