@@ -15,13 +15,12 @@ from services.worker.steps import Finish, Follow, Postpone
 from shared.domain.conditions import matches, read_when
 from shared.domain.event_rules import holds, read_conditions
 from shared.domain.runs import MAX_ERROR, clean_text, receipt
-from shared.domain.scheduled_actions import ClaimedAction
+from shared.domain.scheduled_actions import NOT_CLICKED, ClaimedAction
 from shared.effects.delays import ON_EXPIRY_ALONE
 from shared.tracking.click_store import ClickStore
 
 SUBJECT_GONE = "subject no longer exists"
 CONDITIONS_FAIL = "conditions no longer pass"
-NOT_CLICKED = "nobody clicked in time"
 CONDITIONS_UNREADABLE = "its conditions cannot be read any more"
 
 _DELAY = "delay"
@@ -35,15 +34,15 @@ def begin_action(
     if action.unreadable is not None:
         error = clean_text(f"the action cannot be read: {action.unreadable}", MAX_ERROR)
         return finish(action, None, error=error)
+    if action.mode == "waitForTracking" and action.branch is None:
+        # Its deadline was moved under our hands, or the database's clock was.
+        return _not_yet(action, now=now)
     if _is_orphan(action):
         return _called_off(action, SUBJECT_GONE)
     hash = action.definition_hash
     definition = None if hash is None else definitions.get(action.tenant_id, hash)
     if not _still_pass(action, definition):
         return _called_off(action, CONDITIONS_FAIL)
-    if action.mode == "waitForTracking" and action.branch is None:
-        # Its deadline was moved under our hands, or the database's clock was.
-        return _not_yet(action, now=now)
     follow = _next_step(action, clicks)
     if action.action_type in (_DELAY, _WAIT):
         return _passed(action, action.action_type, follow, now=now)
@@ -80,6 +79,14 @@ def _still_pass(action: ClaimedAction, definition: Definition | None) -> bool:
     if faults:
         raise ValueError(CONDITIONS_UNREADABLE)
     return action.record is None or matches(predicates, action.record.data)
+
+
+def _holds(when: list[dict[str, Any]], action: ClaimedAction) -> bool:
+    """Whether conditions on the event and the contact hold."""
+    predicates, faults = read_conditions(when)
+    if faults:
+        raise ValueError(CONDITIONS_UNREADABLE)
+    return holds(predicates, event=event_of(action) or {}, line_user=action.line_user)
 
 
 def _next_step(action: ClaimedAction, clicks: ClickStore) -> NextStep | None:

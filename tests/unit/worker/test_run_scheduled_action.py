@@ -121,9 +121,10 @@ def test_a_wait_that_is_not_decided_waits_until_its_deadline(early, seconds):
 @pytest.mark.parametrize(
     "subject", [{"line_user_id": 5}, {"table_lives": False}, {"record_id": 7, "table_lives": True}]
 )
-@pytest.mark.parametrize("make", [an_action, a_wait])
-def test_an_action_whose_subject_is_gone_is_called_off_before_all_else(subject, make):
-    end = begun(make(**subject, source_config={"when": []}, definition_hash=None))
+@pytest.mark.parametrize("branch", [None, "clicked", "expired"])
+def test_an_action_whose_subject_is_gone_is_called_off_whatever_was_to_come(subject, branch):
+    make = an_action if branch is None else a_wait
+    end = begun(make(**subject, branch=branch, on_expire=[NOTIFY], source_config={"when": []}))
 
     assert (end.status, end.error) == ("cancelled", "subject no longer exists")
 
