@@ -176,7 +176,8 @@ class Committer:
             _refuse([entry])
             return []
         told = clean_text(f"what follows could not be recorded: {error}", MAX_ERROR)
-        entry.step = replace(step, status="failed", error=step.error or told, follow=None)
+        error_told = step.error if step.status == "failed" else None
+        entry.step = replace(step, status="failed", error=error_told or told, follow=None)
         return self._write([entry])
 
     def _write_together(self, group: list[_Entry]) -> None:

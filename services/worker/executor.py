@@ -17,8 +17,14 @@ from services.worker.steps import Finish, HandBack, Postpone, ids_of
 from shared.domain.runs import MAX_ERROR, ClaimedRun, clean_text
 from shared.domain.scheduled_actions import ClaimedAction
 from shared.domain.work import Claimed
+from shared.lifecycle import monotonic
 from shared.observability import metrics
+from shared.queries.claimed_actions import load_claimed
 from shared.tracking.click_store import ClickStore
+
+# A subject that was read so long ago is read again: claimed ahead of its turn, an action may have
+# waited for a thread while its contact or its row was changed.
+_FRESH_SECONDS = 1.0
 
 _log = structlog.get_logger()
 
@@ -70,21 +76,30 @@ class Executor:
                 self._holdings.drop(held)
 
     def _execute(self, held: Held) -> None:
-        begun = self._begin(held.work)
+        begun = self._begin(held)
         if isinstance(begun, Finish | Postpone):
             self._performer.end(begun)
         else:
             self._performer.perform(begun, held)
 
-    def _begin(self, work: Claimed) -> Script | Finish | Postpone:
-        match work:
-            case ClaimedRun():
-                return begin_run(work, self._definitions)
-            case ClaimedAction():
+    def _begin(self, held: Held) -> Script | Finish | Postpone:
+        match held.work:
+            case ClaimedRun() as run:
+                return begin_run(run, self._definitions)
+            case ClaimedAction() as action:
+                if monotonic() - held.since > _FRESH_SECONDS:
+                    action = self._as_it_is_now(action)
                 return begin_action(
-                    work, self._definitions, clicks=self._clicks, now=self._time.now()
+                    action, self._definitions, clicks=self._clicks, now=self._time.now()
                 )
-        raise TypeError(f"a worker does not execute a {work.work_kind}")
+        raise TypeError(f"a worker does not execute a {held.work.work_kind}")
+
+    def _as_it_is_now(self, action: ClaimedAction) -> ClaimedAction:
+        with self._performer.session() as conn:
+            found = load_claimed(conn, [action.id], lease_token=action.lease_token)
+        if not found:
+            raise FencedOut
+        return found[0]
 
 
 def _due_at(work: Claimed) -> datetime:

@@ -77,7 +77,7 @@ class OnExpiry:
             action_type=config["type"],
             action_config=without_delay(config),
             source_config=None if conditions is None else {"when": conditions["when"]},
-            context=wait.context,
+            context=self._context(),
             definition_hash=wait.definition_hash,
             line_user_id=wait.line_user_id,
             table_id=wait.table_id,
@@ -87,3 +87,9 @@ class OnExpiry:
             rule_id=wait.rule_id,
             depth=wait.depth,
         )
+
+    def _context(self) -> Mapping[str, Any]:
+        """Return what their tokens stand for: in a workflow, what those of its steps do."""
+        if self.wait.execution is None:
+            return self.wait.context
+        return {"event": self.wait.execution.context, "links": self.wait.links}

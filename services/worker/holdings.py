@@ -14,13 +14,17 @@ _Key = tuple[WorkKind, int, UUID]
 
 
 class Held:
-    """Work under this worker's lease; ``fenced`` once somebody else has taken it."""
+    """Work under this worker's lease; ``fenced`` once somebody else has taken it.
 
-    __slots__ = ("fenced", "until", "work")
+    ``since`` is when it came into this worker's hands.
+    """
+
+    __slots__ = ("fenced", "since", "until", "work")
 
     def __init__(self, work: Claimed, *, until: float) -> None:
         self.work = work
         self.until = until
+        self.since = monotonic()
         self.fenced = False
 
     def has_time_for(self, seconds: float) -> bool:

@@ -105,6 +105,30 @@ def test_the_row_is_as_it_is_when_the_action_comes_due(bench, conn):
     assert bench.messages() == ["mended lamp of run 41 at 2026-01-01T00:00:00Z by tell"]
 
 
+def test_a_row_that_changes_while_the_action_waits_for_a_thread_is_read_again(bench, conn):
+    bench.wait(notify("$row.title"), **of_a_row(conn)[2])
+    [held] = bench.claim()
+    conn.execute("""UPDATE record SET data = '{"c1": "mended lamp"}'""")
+    held.since -= 5
+
+    bench.executor.execute(held)
+    bench.flush()
+
+    assert bench.messages() == ["mended lamp"]
+
+
+def test_an_action_that_was_taken_away_while_it_waited_for_a_thread_is_not_begun(bench, conn):
+    action_id = bench.wait(notify())
+    [held] = bench.claim()
+    conn.execute("UPDATE scheduled_action SET lease_token = %s", [uuid4()])
+    held.since -= 5
+
+    bench.executor.execute(held)
+    bench.flush()
+
+    assert (bench.messages(), bench.action(action_id)["attempts"]) == ([], 1)
+
+
 def test_an_action_writes_the_row_of_its_own_table(bench, conn):
     columns = of_a_row(conn)[2]
     update = {"type": "update_record", "target": "$row", "data": {"title": "late"}}

@@ -78,16 +78,17 @@ def start(conn, nodes, *, context=None, tenant_id=None, depth=0, with_contact=Tr
     if with_contact:
         contact_id = insert_line_user(conn, tenant_id=tenant_id, **of_contact)
         line_user = find_line_user(conn, tenant_id, contact_id)
-    execution_id = start_execution(
+    started = start_execution(
         conn,
         workflow,
         line_user=line_user,
         context=context or {},
         origin_key=secrets.token_hex(8),
         depth=depth,
+        clicks=PostgresClicks(),
         now=server_now(conn),
     )
-    return workflow, execution_id
+    return workflow, started.execution_id
 
 
 def act(config):
