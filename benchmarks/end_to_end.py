@@ -1,19 +1,27 @@
 """What does a fired action cost from due to receipt, how soon does it start, how fast do they go?
 
 A scanner and two workers as processes, over RabbitMQ and over PostgreSQL alone. Thousands of
-records of one table come due at once; the action does nothing, and the benchmark alone knows it.
-CPU time is that of every process: services, database, broker. On an idle system records come due
-one by one. And webhooks go to a receiver that answers after 50 ms: threads bound them, not CPU.
+records of one table come due at once, and thousands of scheduled actions, each with a contact; the
+action does nothing, and the benchmark alone knows it. CPU time is that of every process: services,
+database, broker. On an idle system they come due one by one. And webhooks go to a receiver that
+answers after 50 ms: threads bound them, not CPU.
 """
 
 import statistics
 import time
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 
 from benchmarks.measure.processes import cpu_meter, memory_mib
 from benchmarks.measure.report import read_options, report, rounded
-from benchmarks.measure.seeds import add_due_records, add_table, catch_up, date_trigger
+from benchmarks.measure.seeds import (
+    add_actions,
+    add_due_records,
+    add_table,
+    catch_up,
+    date_trigger,
+)
 from benchmarks.measure.servers import running_database
 from benchmarks.measure.services import running_receiver, running_scanner, running_worker
 from shared.db.clock import server_now
@@ -21,6 +29,7 @@ from shared.lifecycle import wait_until
 from tests.servers.rabbitmq import running_node
 
 WORKERS = 2
+NAMES = ("scanner", "workers", "database", "broker")
 ANSWER_SECONDS = 0.05
 THREADS = (16, 64)
 IDLE_SECONDS = 10.0
@@ -31,12 +40,25 @@ UNFINISHED = """
 SELECT EXISTS (SELECT FROM due_value WHERE fire_at < 'infinity')
     OR EXISTS (SELECT FROM trigger_run WHERE status = 'pending')
     OR EXISTS (SELECT FROM trigger_run WHERE status = 'running')
+    OR EXISTS (SELECT FROM scheduled_action WHERE status = 'pending')
+    OR EXISTS (SELECT FROM scheduled_action WHERE status = 'processing')
 """
-OUTCOMES = "SELECT status, count(*) FROM trigger_run WHERE table_id = %s GROUP BY status"
-STARTS = """
-SELECT record_id, action_results -> 0 -> 'at'
+RUN_OUTCOMES = "SELECT status, count(*) FROM trigger_run WHERE table_id = %s GROUP BY status"
+ACTION_OUTCOMES = """
+SELECT status, count(*) FROM scheduled_action WHERE tenant_id = %s GROUP BY status
+"""
+# A run tells as a floating-point number when its action began.
+RUN_DELAYS = """
+SELECT (action_results -> 0 ->> 'at')::float8 - extract(epoch FROM scheduled_for)::float8
 FROM trigger_run
 WHERE table_id = %s
+ORDER BY 1
+"""
+ACTION_DELAYS = """
+SELECT (action_results -> 0 ->> 'at')::float8 - extract(epoch FROM execute_at)::float8
+FROM scheduled_action
+WHERE tenant_id = %s
+ORDER BY 1
 """
 STATEMENTS = """
 SELECT calls, round(total_exec_time::numeric), rows, regexp_replace(query, '\\s+', ' ', 'g')
@@ -68,20 +90,42 @@ def measure(system, options):
     """Yield the lines of one transport."""
     with system.running():
         yield from system.idle()
-        for action in ("noop_external", "noop"):
-            for _ in range(2):  # the first warms up
-                line = system.flood(action, options.actions)
-            yield line
-        yield from system.one_by_one(options.single)
+        for flood in (system.runs_due, system.actions_due):
+            for action in ("noop_external", "noop"):
+                flood(action, options.actions)  # warms up
+                yield flood(action, options.actions)
+        yield system.runs_one_by_one(options.single)
+        yield system.actions_one_by_one(options.single)
     with running_receiver(ANSWER_SECONDS) as port:
         for threads in THREADS:
             with system.running(workers=1, threads=threads, port=port):
                 yield system.webhooks(options.calls, threads=threads, port=port)
 
 
-def a_line(question, answer, *, per_second=None, cpu_us=None):
+def a_line(question, answer, *, work=None):
     """Return a line of the table."""
-    return {"question": question, "answer": answer, "per second": per_second, "CPU µs each": cpu_us}
+    each = {} if work is None else work.cpu_us_by_name()
+    return {
+        "question": question,
+        "answer": answer,
+        "per second": None if work is None else round(work.count / work.seconds),
+        "CPU µs each": rounded(sum(each.values())) if each else None,
+        **{name: rounded(each[name]) if each else None for name in NAMES},
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What it took to work something off, with the CPU seconds of each kind of process."""
+
+    count: int
+    seconds: float
+    cpu_seconds: dict[str, float]
+
+    def cpu_us_by_name(self):
+        """Return the CPU time for each, in microseconds."""
+        each = {name: seconds / self.count * 1e6 for name, seconds in self.cpu_seconds.items()}
+        return {name: each.get(name, 0.0) for name in NAMES}
 
 
 class System:
@@ -92,7 +136,8 @@ class System:
         self.conn = database.conn
         self.broker = broker
         self.amqp_url = amqp_url
-        self.children = {}
+        self.scanner = None
+        self.workers = []
 
     @contextmanager
     def running(self, *, workers=WORKERS, threads=16, port=0):
@@ -107,27 +152,31 @@ class System:
             "ALLOWED_PORTS": str(port or 80),
         }
         with ExitStack() as stack:
-            self.children = {"scanner": stack.enter_context(running_scanner(environment))}
-            for number in range(1, workers + 1):
-                child = stack.enter_context(running_worker(environment))
-                self.children[f"worker {number}"] = child
+            self.scanner = stack.enter_context(running_scanner(environment))
+            self.workers = [
+                stack.enter_context(running_worker(environment)) for _ in range(workers)
+            ]
             yield
 
     def cpu(self):
-        """Return a meter of the CPU seconds of all that works, without this process."""
-        pids = [self.database.pid, *(child.pid for child in self.children.values())]
-        return cpu_meter([*pids, self.broker.pid] if self.broker else pids, own=False)
+        """Return the CPU seconds by now of each kind of process, without this one."""
+        pids = {
+            "scanner": [self.scanner.pid],
+            "workers": [child.pid for child in self.workers],
+            "database": [self.database.pid],
+            "broker": [self.broker.pid] if self.broker else [],
+        }
+        return {name: cpu_meter(own, own=False)() for name, own in pids.items()}
 
     def idle(self):
         """Yield what the system costs while nothing is due."""
         time.sleep(IDLE_SECONDS / 2)
-        cpu = self.cpu()
-        before = cpu()
+        before = sum(self.cpu().values())
         time.sleep(IDLE_SECONDS)
-        yield a_line("idle: ms of CPU a second", rounded((cpu() - before) / IDLE_SECONDS * 1000))
-        for name in ("scanner", "worker 1"):
-            memory = memory_mib(self.children[name].pid)
-            yield a_line(f"idle: MiB of the {name.split()[0]}", rounded(memory))
+        used = sum(self.cpu().values()) - before
+        yield a_line("idle: ms of CPU a second", rounded(used / IDLE_SECONDS * 1000))
+        for name, child in (("scanner", self.scanner), ("worker", self.workers[0])):
+            yield a_line(f"idle: MiB of the {name}", rounded(memory_mib(child.pid)))
 
     def a_table(self, action):
         """Make a table whose date trigger has that action, its walk through with no row."""
@@ -135,58 +184,91 @@ class System:
         catch_up(self.conn)
         return table
 
-    def flood(self, action, count):
+    def runs_due(self, action, count):
         """Let many records come due at once and wait until every run has its receipt."""
-        table = self.a_table({"type": action})
-        seconds, cpu_seconds = self._work_off(table, count)
+        work = self._fire(self.a_table({"type": action}), count)
+        return a_line(f"{count:,} records due at once, {action}", _seconds(work), work=work)
+
+    def actions_due(self, action, count):
+        """Let many scheduled actions come due at once and wait until each has its receipt."""
+
+        def begin():
+            return add_actions(self.conn, action, count, at=server_now(self.conn))
+
+        tenant_id, work = self._work_off(begin, count)
+        self._assert_done(ACTION_OUTCOMES, tenant_id, count)
         return a_line(
-            f"{count:,} records due at once, {action}",
-            f"{seconds:.1f} s",
-            per_second=round(count / seconds),
-            cpu_us=rounded(cpu_seconds / count * 1e6),
+            f"{count:,} scheduled actions due at once, {action}", _seconds(work), work=work
         )
 
     def webhooks(self, count, *, threads, port):
         """Let as many webhooks go out as there are records, from one worker."""
         url = f"http://127.0.0.1:{port}/hook"
-        seconds, cpu_seconds = self._work_off(self.a_table({"type": "webhook", "url": url}), count)
+        work = self._fire(self.a_table({"type": "webhook", "url": url}), count)
         bound = threads / ANSWER_SECONDS
         return a_line(
             f"webhooks answered after 50 ms, {threads} threads",
-            f"{count / seconds / bound:.0%} of {bound:.0f}/s",
-            per_second=round(count / seconds),
-            cpu_us=rounded(cpu_seconds / count * 1e6),
+            f"{count / work.seconds / bound:.0%} of {bound:.0f}/s",
+            work=work,
         )
 
-    def _work_off(self, table, count):
-        """Return seconds and CPU seconds from the commit of due records to the last receipt."""
-        cpu = self.cpu()
-        add_due_records(self.conn, table, count, at=server_now(self.conn))
-        cpu_before, before = cpu(), time.perf_counter()
+    def _fire(self, table, count):
+        def begin():
+            add_due_records(self.conn, table, count, at=server_now(self.conn))
+
+        _, work = self._work_off(begin, count)
+        self._assert_done(RUN_OUTCOMES, table.id, count)
+        return work
+
+    def _work_off(self, begin, count):
+        """Return what ``begin`` does, and what it took from its commit to the last receipt."""
+        begun = begin()
+        cpu_before, before = self.cpu(), time.perf_counter()
         if not wait_until(self._is_finished, seconds=PATIENCE_SECONDS, every_seconds=0.1):
             raise RuntimeError("the system does not come to an end")
-        seconds, cpu_seconds = time.perf_counter() - before, cpu() - cpu_before
-        outcomes = dict(self.conn.execute(OUTCOMES, [table.id]).fetchall())
-        assert outcomes == {"done": count}, outcomes
-        return seconds, cpu_seconds
+        seconds, cpu = time.perf_counter() - before, self.cpu()
+        used = {name: cpu[name] - cpu_before[name] for name in cpu}
+        return begun, Work(count=count, seconds=seconds, cpu_seconds=used)
+
+    def _assert_done(self, outcomes, of, count):
+        found = dict(self.conn.execute(outcomes, [of]).fetchall())
+        assert found == {"done": count}, found
 
     def _is_finished(self):
         return self.conn.execute(UNFINISHED).fetchone() == (False,)
 
-    def one_by_one(self, count):
-        """Yield how long after its due instant a record's action starts on an idle system."""
+    def runs_one_by_one(self, count):
+        """Tell how long after its due instant a record's action starts on an idle system."""
         table = self.a_table({"type": "noop"})
-        at = server_now(self.conn) + timedelta(seconds=3)
-        due = add_due_records(self.conn, table, count, at=at, step_seconds=STEP_SECONDS)
+        self._one_by_one(
+            lambda at: add_due_records(self.conn, table, count, at=at, step_seconds=STEP_SECONDS),
+            count,
+        )
+        return self._delays("records", RUN_DELAYS, table.id, count)
+
+    def actions_one_by_one(self, count):
+        """Tell the same of scheduled actions."""
+        tenant_id = self._one_by_one(
+            lambda at: add_actions(self.conn, "noop", count, at=at, step_seconds=STEP_SECONDS),
+            count,
+        )
+        return self._delays("scheduled actions", ACTION_DELAYS, tenant_id, count)
+
+    def _one_by_one(self, begin, count):
+        begun = begin(server_now(self.conn) + timedelta(seconds=3))
         time.sleep(3 + count * STEP_SECONDS)
         wait_until(self._is_finished, seconds=PATIENCE_SECONDS, every_seconds=0.5)
-        late = sorted(
-            (began - due[record_id].timestamp()) * 1000
-            for record_id, began in self.conn.execute(STARTS, [table.id])
-        )
+        return begun
+
+    def _delays(self, of, delays, owner, count):
+        late = [seconds * 1000 for (seconds,) in self.conn.execute(delays, [owner])]
         assert len(late) == count
         p50, p99 = statistics.median(late), late[int(count * 0.99)]
-        yield a_line("idle: due to start, p50 / p99", f"{p50:.0f} / {p99:.0f} ms")
+        return a_line(f"idle: {of}, due to start, p50 / p99", f"{p50:.0f} / {p99:.0f} ms")
+
+
+def _seconds(work):
+    return f"{work.seconds:.1f} s"
 
 
 def print_statements(database):

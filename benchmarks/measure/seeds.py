@@ -13,7 +13,7 @@ from shared.domain.definitions import definition_hash
 from shared.domain.records import CustomTable
 from shared.queries.custom_tables import insert_table
 from shared.queries.definitions import store_definition
-from shared.queries.notifications import notify_due
+from shared.queries.notifications import notify_due, notify_work
 from shared.usecases.set_triggers import set_triggers
 from shared.usecases.tick import round_of_ticks
 from shared.usecases.tokens import create_tenant
@@ -202,3 +202,53 @@ def add_runs(conn: Connection, table: CustomTable, count: int, *, at: datetime) 
         "count": count,
     }
     conn.execute(_ADD_RUNS, parameters)
+
+
+_ADD_ACTIONS = """
+WITH contact AS (
+    INSERT INTO line_user (tenant_id, external_id, attributes, created_at, updated_at)
+    SELECT %(tenant_id)s, %(name)s || ' ' || n, '{"city": "Berlin"}', %(now)s, %(now)s
+    FROM generate_series(1, %(count)s) AS n
+    RETURNING id
+), numbered AS (
+    SELECT id, %(at)s + row_number() OVER (ORDER BY id) * make_interval(secs => %(step)s) AS due_at
+    FROM contact
+)
+INSERT INTO scheduled_action (
+    tenant_id, origin_key, execute_at, action_type, action_config, context, line_user_id,
+    next_attempt_at, announce_at, created_at, updated_at
+)
+SELECT
+    %(tenant_id)s,
+    encode(sha256(convert_to(%(name)s || ':' || id, 'UTF8')), 'hex'),
+    due_at,
+    %(type)s,
+    jsonb_build_object('type', %(type)s::text),
+    '{"event_name": "purchase", "event": {"amount": 12}}',
+    id,
+    due_at,
+    due_at,
+    %(now)s,
+    %(now)s
+FROM numbered
+ORDER BY id
+"""
+
+
+def add_actions(
+    conn: Connection, type: str, count: int, *, at: datetime, step_seconds: float = 0
+) -> UUID:
+    """Schedule actions for ``at``, to the second, each with a contact; return their new tenant."""
+    parameters = {
+        "tenant_id": add_tenant(conn),
+        "name": f"contact {next(_serial)}",
+        "type": type,
+        "at": at,
+        "step": step_seconds,
+        "count": count,
+        "now": server_now(conn),
+    }
+    with conn.transaction():
+        conn.execute(_ADD_ACTIONS, parameters)
+        notify_work(conn)
+    return parameters["tenant_id"]
