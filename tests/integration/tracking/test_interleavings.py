@@ -20,11 +20,9 @@ from shared.domain.delays import Delay
 from shared.domain.tracking import TOKEN_BYTES, link_token
 from shared.domain.work import Reference
 from shared.effects.delays import Watched, after_schedule, schedule, timed
-from shared.effects.workflow_steps import start_execution
 from shared.lifecycle import wait_until
 from shared.observability import metrics
 from shared.queries import claimed_actions, claims, scheduled_actions, tracking, workflows
-from shared.queries.workflows import get_workflow
 from shared.tracking.click_store import PostgresClicks
 from shared.tracking.redis_clicks import RedisClicks, open_redis
 from shared.usecases.unlock_wait import (
@@ -36,7 +34,9 @@ from tests.builders_db import insert_tenant, insert_worker, row_of
 from tests.builders_delayed import (
     NOTIFY,
     a_new_action,
+    insert_action,
     insert_click,
+    insert_execution,
     insert_link,
     insert_wait,
     insert_workflow,
@@ -208,21 +208,17 @@ def click_and_next_step(conn, open_side):
     clicking, working = open_side(), open_side()
     tenant_id = insert_tenant(conn)
     workflow_id = insert_workflow(conn, tenant_id, nodes=NODES)
-    workflow = get_workflow(conn, tenant_id, workflow_id)
     worker_id = insert_worker(conn)
 
-    def claimed_step(link_of):
-        now, lease = server_now(conn), uuid4()
-        execution_id = start_execution(
-            conn,
-            workflow,
-            line_user=None,
-            context={},
-            origin_key=link_of,
-            depth=0,
-            now=now,
-        )
-        claims.claim_due_actions(
+    def claimed_step():
+        """Claim the first step of a new execution; return it and the link of the next one."""
+        step = insert_execution(conn, tenant_id, workflow_id)
+        token = link_token(secrets.token_bytes(TOKEN_BYTES))
+        of_wait = {"execution_id": step["execution_id"], "workflow_node_path": "1"}
+        link_id = insert_link(conn, tenant_id, token=token, name="offer", **of_wait)
+        insert_action(conn, tenant_id, urgent=True, **step)
+        lease = uuid4()
+        ids = claims.claim_due_actions(
             conn,
             urgent=True,
             limit=10,
@@ -231,15 +227,14 @@ def click_and_next_step(conn, open_side):
             lease_token=lease,
             lease_seconds=300,
         )
-        row = conn.execute(
-            "SELECT id FROM scheduled_action WHERE execution_id = %s", [execution_id]
-        ).fetchone()
-        (step,) = claimed_actions.load_claimed(conn, [row[0]], lease_token=lease)
-        return step, tracking.find_link_of_wait(conn, execution_id=execution_id, path="1")
+        loaded = claimed_actions.load_claimed(conn, ids, lease_token=lease)
+        # The waits of earlier worlds, unlocked meanwhile, are due as well.
+        (claimed,) = [action for action in loaded if action.execution.node_path == "0"]
+        return claimed, tracking.find_link_by_id(conn, tenant_id=tenant_id, link_id=link_id)
 
     def worlds(clicks, *, settles, check):
         def world():
-            step, link = claimed_step(uuid4().hex)
+            step, link = claimed_step()
             now = server_now(conn)
             follow = NextStep(action=step, branch=None, clicks=clicks)
 
