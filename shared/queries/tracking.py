@@ -161,6 +161,28 @@ def record_click(conn: Connection, link_id: int, *, clicked_at: datetime) -> Non
     conn.execute(_RECORD_CLICK, {"link_id": link_id, "clicked_at": clicked_at})
 
 
+# Of what is durable already nothing is written, and no lock is taken: the usual case. The click
+# is counted by whoever took it in, hence not here; an earlier instant is tried anew, as above.
+_KEEP_CLICK = """
+INSERT INTO tracking_click AS click (link_id, first_clicked_at, clicks)
+SELECT %(link_id)s, %(clicked_at)s::timestamptz, 0
+WHERE NOT EXISTS (
+    SELECT
+    FROM tracking_click
+    WHERE link_id = %(link_id)s AND first_clicked_at <= %(clicked_at)s
+)
+ON CONFLICT (link_id) DO UPDATE SET
+    first_clicked_at = EXCLUDED.first_clicked_at,
+    unlocked_at = NULL
+WHERE click.first_clicked_at > EXCLUDED.first_clicked_at
+"""
+
+
+def keep_click(conn: Connection, link_id: int, *, clicked_at: datetime) -> None:
+    """Make durable what another store tells of a click, without counting it."""
+    conn.execute(_KEEP_CLICK, {"link_id": link_id, "clicked_at": clicked_at})
+
+
 _FIND_CLICK = "SELECT first_clicked_at FROM tracking_click WHERE link_id = %(link_id)s"
 
 

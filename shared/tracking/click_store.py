@@ -9,7 +9,7 @@ from typing import Protocol
 from psycopg import Connection
 
 from shared.domain.tracking import TrackingLink
-from shared.queries.tracking import find_click, record_click
+from shared.queries.tracking import find_click, keep_click, record_click
 
 
 class ClickStore(Protocol):
@@ -22,7 +22,10 @@ class ClickStore(Protocol):
         """Write a click, durably at last; ``conn`` is in no transaction."""
 
     def clicked_at(self, conn: Connection, link: TrackingLink) -> datetime | None:
-        """Return when the link was clicked, None when it was not by the time of this call."""
+        """Return when the link was clicked, None when it was not by the time of this call.
+
+        A click that is told is durable as soon as what ``conn`` is in has committed.
+        """
 
     def close(self) -> None:
         """Let connections go."""
@@ -38,6 +41,10 @@ class PostgresClicks:
     def clicked_at(self, conn: Connection, link: TrackingLink) -> datetime | None:
         """Return the instant of the row."""
         return find_click(conn, link.id)
+
+    def keep(self, conn: Connection, link: TrackingLink, *, clicked_at: datetime) -> None:
+        """Write the row of a click that is known from elsewhere, where it is not there yet."""
+        keep_click(conn, link.id, clicked_at=clicked_at)
 
     def close(self) -> None:
         """Do nothing: the sessions are the caller's."""

@@ -14,7 +14,7 @@ from redis.retry import Retry
 from shared.domain.tracking import TrackingLink
 from shared.lifecycle import monotonic
 from shared.observability import metrics
-from shared.tracking.click_store import ClickStore
+from shared.tracking.click_store import PostgresClicks
 
 _log = structlog.get_logger()
 
@@ -31,7 +31,7 @@ Answer = TypeVar("Answer")
 class RedisClicks:
     """Redis, and behind it the durable store: what Redis does not know, that one is asked for."""
 
-    def __init__(self, redis: Redis, durable: ClickStore, *, ttl_seconds: int) -> None:
+    def __init__(self, redis: Redis, durable: PostgresClicks, *, ttl_seconds: int) -> None:
         """``ttl_seconds``: how long Redis remembers a click."""
         self._redis = redis
         self._durable = durable
@@ -47,10 +47,16 @@ class RedisClicks:
         self._durable.mark(conn, link, clicked_at=clicked_at)
 
     def clicked_at(self, conn: Connection, link: TrackingLink) -> datetime | None:
-        """Return Redis' instant if it has one, else that of the durable row."""
-        value = self._ask(lambda redis: redis.get(_PREFIX + link.token))
-        told = _instant(value)
-        return self._durable.clicked_at(conn, link) if told is None else told
+        """Return Redis' instant if it has one, else that of the durable row.
+
+        Whoever told Redis may have died before the row was written. What is decided upon a yes has
+        the row beside it all the same, so that nobody who looks later says no.
+        """
+        told = _instant(self._ask(lambda redis: redis.get(_PREFIX + link.token)))
+        if told is None:
+            return self._durable.clicked_at(conn, link)
+        self._durable.keep(conn, link, clicked_at=told)
+        return told
 
     def close(self) -> None:
         """Let the connections go."""

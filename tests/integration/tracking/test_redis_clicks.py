@@ -6,6 +6,8 @@ from datetime import timedelta
 import psycopg
 import pytest
 
+from shared.domain.delays import Delay
+from shared.effects.delays import after_schedule, schedule
 from shared.lifecycle import monotonic, wait_until
 from shared.observability import metrics
 from shared.queries.tracking import find_click
@@ -14,6 +16,8 @@ from shared.tracking import redis_clicks as module
 from shared.tracking.click_store import PostgresClicks
 from shared.tracking.redis_clicks import RedisClicks, open_redis
 from shared.tracking.stores import open_clicks
+from tests.builders_db import row_of
+from tests.builders_delayed import a_new_action, insert_wait
 
 
 def _key(link):
@@ -38,11 +42,84 @@ def silent_url():
         yield f"redis://127.0.0.1:{listener.getsockname()[1]}"
 
 
-def test_a_yes_of_redis_is_enough(redis_clicks, redis, conn, link, now):
+def _stored(conn):
+    return conn.execute(
+        "SELECT first_clicked_at, clicks, unlocked_at FROM tracking_click"
+    ).fetchone()
+
+
+def test_a_yes_of_redis_is_enough_and_made_durable(redis_clicks, redis, conn, link, now):
     redis.set(_key(link), now.isoformat())
 
     assert redis_clicks.clicked_at(conn, link) == now
-    assert find_click(conn, link.id) is None
+    assert _stored(conn) == (now, 0, None)
+
+
+def test_a_yes_of_redis_changes_nothing_of_a_row_that_knows_it(
+    redis_clicks, redis, conn, link, now
+):
+    redis_clicks.mark(conn, link, clicked_at=now)
+    conn.execute("UPDATE tracking_click SET unlocked_at = %s", [now])
+
+    assert redis_clicks.clicked_at(conn, link) == now
+    assert _stored(conn) == (now, 1, now)
+
+
+def test_a_click_that_redis_alone_knew_goes_before_a_later_one(
+    redis_clicks, redis, conn, link, now
+):
+    redis_clicks.mark(conn, link, clicked_at=now)
+    conn.execute("UPDATE tracking_click SET unlocked_at = %s", [now])
+    earlier = now - timedelta(seconds=1)
+    redis.set(_key(link), earlier.isoformat())
+
+    assert redis_clicks.clicked_at(conn, link) == earlier
+    assert _stored(conn) == (earlier, 1, None)
+
+
+def test_a_click_that_died_after_redis_is_counted_when_it_comes_again(
+    redis_clicks, redis, conn, link, now
+):
+    redis.set(_key(link), now.isoformat())
+    redis_clicks.clicked_at(conn, link)
+
+    redis_clicks.mark(conn, link, clicked_at=now + timedelta(seconds=1))
+
+    assert _stored(conn) == (now, 1, None)
+
+
+def test_a_wait_that_redis_calls_clicked_has_the_durable_click_beside_it(
+    redis_clicks, redis, conn, other_conn, link, now
+):
+    redis.set(_key(link), now.isoformat())
+    delay = Delay(mode="waitForTracking", seconds=3600, tracking_link=link.token)
+
+    with conn.transaction():
+        recorded = schedule(
+            conn,
+            a_new_action(link.tenant_id),
+            delay=delay,
+            link_token=link.token,
+            clicks=redis_clicks,
+            now=now,
+        )
+        assert find_click(other_conn, link.id) is None
+
+    assert row_of(conn, "scheduled_action", recorded.action_id)["branch"] == "clicked"
+    assert find_click(other_conn, link.id) == now
+
+
+def test_the_look_behind_the_commit_unlocks_what_redis_alone_knew(
+    redis_clicks, redis, conn, link, now
+):
+    wait = insert_wait(
+        conn, link.tenant_id, expires_at=now + timedelta(hours=1), tracking_link_id=link.id
+    )
+    redis.set(_key(link), now.isoformat())
+
+    assert after_schedule(conn, tenant_id=link.tenant_id, link_id=link.id, clicks=redis_clicks)
+
+    assert row_of(conn, "scheduled_action", wait)["branch"] == "clicked"
 
 
 def test_redis_forgets_after_its_time(redis_clicks, redis, conn, link, now):
