@@ -12,7 +12,7 @@ from psycopg import Connection
 from shared.db.clock import server_now
 from shared.domain.delays import delay_of, without_delay
 from shared.domain.scheduled_actions import Branch, ClaimedAction, NewAction
-from shared.effects.delays import after_schedule, timed, wake
+from shared.effects.delays import ON_EXPIRY_ALONE, after_schedule, timed, wake
 from shared.effects.workflow_steps import follow_up
 from shared.queries.scheduled_actions import insert_actions
 from shared.tracking.click_store import ClickStore
@@ -45,9 +45,10 @@ class NextStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnExpiry:
-    """The actions that run since nobody clicked."""
+    """The actions that run since nobody clicked, and what comes next in a workflow."""
 
     wait: ClaimedAction
+    then: NextStep | None = None
 
     def record(self, conn: Connection) -> None:
         """Record them, each once."""
@@ -55,9 +56,13 @@ class OnExpiry:
         actions = self.actions(now=now)
         insert_actions(conn, actions, now=now)
         wake(conn, actions, now=now)
+        if self.then is not None:
+            self.then.record(conn)
 
     def settle(self, conn: Connection) -> None:
-        """Do nothing: none of them waits for a click."""
+        """Settle what comes next: none of the actions waits for a click."""
+        if self.then is not None:
+            self.then.settle(conn)
 
     def actions(self, *, now: datetime) -> list[NewAction]:
         """Return them: for the same subject, now or after a delay of their own."""
@@ -69,14 +74,13 @@ class OnExpiry:
     def _action(self, index: int, config: Mapping[str, Any], *, now: datetime) -> NewAction:
         wait = self.wait
         origin = json.dumps(["on_expire", wait.origin_key, index])
-        conditions = wait.source_config
         return NewAction(
             tenant_id=wait.tenant_id,
             origin_key=hashlib.sha256(origin.encode()).hexdigest(),
             execute_at=now,
             action_type=config["type"],
             action_config=without_delay(config),
-            source_config=None if conditions is None else {"when": conditions["when"]},
+            source_config=self._conditions(),
             context=self._context(),
             definition_hash=wait.definition_hash,
             line_user_id=wait.line_user_id,
@@ -87,6 +91,13 @@ class OnExpiry:
             rule_id=wait.rule_id,
             depth=wait.depth,
         )
+
+    def _conditions(self) -> Mapping[str, Any] | None:
+        """Return what is to hold again for those that say so."""
+        conditions = self.wait.source_config
+        if conditions is None:
+            return None
+        return {key: value for key, value in conditions.items() if key != ON_EXPIRY_ALONE}
 
     def _context(self) -> Mapping[str, Any]:
         """Return what their tokens stand for: in a workflow, what those of its steps do."""

@@ -4,6 +4,7 @@ Its subject is looked at as it is now. A wait has its branch by now: whoever cla
 statement of its own decide (``intake``).
 """
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ from services.worker.following import NextStep, OnExpiry
 from services.worker.steps import Finish, Follow, Postpone
 from shared.domain.conditions import matches, read_when
 from shared.domain.event_rules import holds, read_conditions
-from shared.domain.runs import MAX_ERROR, clean_text, receipt
+from shared.domain.runs import MAX_ERROR, clean_text, receipt, run_error
 from shared.domain.scheduled_actions import NOT_CLICKED, ClaimedAction
 from shared.effects.delays import ON_EXPIRY_ALONE
 from shared.tracking.click_store import ClickStore
@@ -34,6 +35,11 @@ def begin_action(
     if action.unreadable is not None:
         error = clean_text(f"the action cannot be read: {action.unreadable}", MAX_ERROR)
         return finish(action, None, error=error)
+    follow = _next_step(action, clicks)
+    if (refused := action.context.get("refused")) is not None:
+        goes_on = action.action_config.get("on_error") == "continue"
+        error = run_error(1, action.action_type, refused)
+        return finish(action, None, error=error, follow=follow if goes_on else None)
     if action.mode == "waitForTracking" and action.branch is None:
         # Its deadline was moved under our hands, or the database's clock was.
         return _not_yet(action, now=now)
@@ -43,13 +49,10 @@ def begin_action(
     definition = None if hash is None else definitions.get(action.tenant_id, hash)
     if not _still_pass(action, definition):
         return _called_off(action, CONDITIONS_FAIL)
-    follow = _next_step(action, clicks)
     if action.action_type in (_DELAY, _WAIT):
         return _passed(action, action.action_type, follow, now=now)
     if action.branch == "expired":
-        if not action.on_expire:
-            return _called_off(action, NOT_CLICKED)
-        return _passed(action, "on_expire", OnExpiry(wait=action), now=now)
+        return _expired(action, follow, now=now)
     return ActionScript(work=action, definition=definition, follow=follow)
 
 
@@ -67,12 +70,12 @@ def _still_pass(action: ClaimedAction, definition: Definition | None) -> bool:
     conditions = action.source_config
     if conditions is None or conditions.get(ON_EXPIRY_ALONE):
         return True
+    if "branches" in conditions:
+        # Of a workflow: each branch that led here is to be decided again as it was.
+        return all(_hold(action, each["when"]) == each["held"] for each in conditions["branches"])
     when: list[dict[str, Any]] = conditions["when"]
     if definition is None:
-        predicates, faults = read_conditions(when)
-        if faults:
-            raise ValueError(CONDITIONS_UNREADABLE)
-        return holds(predicates, event=event_of(action) or {}, line_user=action.line_user)
+        return _hold(action, when)
     # Whether a cell was changed by the write that led here was true then, and stays so.
     lasting = [predicate for predicate in when if predicate["op"] != "changed"]
     predicates, faults = read_when(lasting, definition.columns, on=None)
@@ -89,11 +92,26 @@ def _holds(when: list[dict[str, Any]], action: ClaimedAction) -> bool:
     return holds(predicates, event=event_of(action) or {}, line_user=action.line_user)
 
 
+def _hold(action: ClaimedAction, when: list[dict[str, Any]]) -> bool:
+    predicates, faults = read_conditions(when)
+    if faults:
+        raise ValueError(CONDITIONS_UNREADABLE)
+    return holds(predicates, event=event_of(action) or {}, line_user=action.line_user)
+
+
 def _next_step(action: ClaimedAction, clicks: ClickStore) -> NextStep | None:
-    """Return what follows in the workflow; of its steps only the nodes that wait have a branch."""
+    """Return what follows in the workflow; only a node that waits has branches of its own."""
     if action.execution is None:
         return None
-    return NextStep(action=action, branch=action.branch, clicks=clicks)
+    branch = action.branch if action.action_type == _WAIT else None
+    return NextStep(action=action, branch=branch, clicks=clicks)
+
+
+def _expired(action: ClaimedAction, follow: NextStep | None, *, now: datetime) -> Finish:
+    """Return the end of an action that nobody clicked for; a workflow goes on behind it."""
+    if not action.on_expire:
+        return replace(_called_off(action, NOT_CLICKED), follow=follow)
+    return _passed(action, "on_expire", OnExpiry(wait=action, then=follow), now=now)
 
 
 def _called_off(action: ClaimedAction, reason: str) -> Finish:

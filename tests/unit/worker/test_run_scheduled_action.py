@@ -181,3 +181,31 @@ def test_an_action_of_a_run_tells_of_that_run():
     assert template.run_id == 41
     assert template.scheduled_for == datetime(2026, 1, 1, tzinfo=UTC)
     assert template.event is None
+
+
+def test_an_action_of_a_workflow_that_nobody_clicked_for_is_passed_over():
+    alone = begun(a_wait(branch="expired", execution=STEP))
+    replaced = begun(a_wait(branch="expired", execution=STEP, on_expire=[NOTIFY]))
+
+    assert (alone.status, alone.error) == ("cancelled", "nobody clicked in time")
+    assert alone.follow.branch is None
+    assert (replaced.status, replaced.follow.then.branch) == ("done", None)
+    [child] = replaced.follow.actions(now=NOW)
+    assert (child.execution_id, child.context["event"]) == (None, {"sum": 1})
+
+
+@pytest.mark.parametrize(("held", "executed"), [(True, True), (False, False)])
+def test_an_action_of_a_workflow_runs_if_its_branches_are_decided_as_before(held, executed):
+    when = [{"column": "event.sum", "op": "eq", "value": 1}]
+    conditions = {"branches": [{"when": when, "held": held}]}
+
+    begin = begun(an_action(execution=STEP, source_config=conditions))
+
+    assert isinstance(begin, ActionScript) is executed
+    assert executed or begin.error == "conditions no longer pass"
+
+
+def test_an_action_that_was_refused_when_it_was_recorded_fails_and_says_why():
+    end = begun(an_action(execution=STEP, context={"refused": "no such link"}))
+
+    assert (end.status, end.error) == ("failed", "action 1 (notify): no such link")
