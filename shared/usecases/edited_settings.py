@@ -1,7 +1,6 @@
 """New settings for a scheduled action, checked as where the action was authored."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -11,42 +10,16 @@ from shared.actions.action import CheckContext
 from shared.actions.registry import ACTIONS, check_action
 from shared.domain.action_lists import action_faults
 from shared.domain.columns import column_from_json
-from shared.domain.commands import Command
 from shared.domain.delays import without_delay
 from shared.domain.faults import child, under
-from shared.domain.records import CustomTable
 from shared.domain.scheduled_actions import ScheduledAction
-from shared.domain.workflows import Workflow, wait_nodes
+from shared.domain.workflows import wait_nodes
 from shared.errors import Fault, NotFound
 from shared.queries.action_lists import find_frozen
-from shared.queries.commands import find_command
-from shared.queries.custom_tables import find_table
-from shared.queries.workflows import find_workflow, get_workflow, read_nodes
+from shared.queries.workflows import get_workflow, read_nodes
+from shared.usecases.lookups import TenantLookup
 
 _POINTER = "/action_config"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OfTenant:
-    """What the settings of a tenant's actions may name."""
-
-    conn: Connection
-    tenant_id: UUID
-
-    def find_table(self, table_id: UUID) -> CustomTable | None:
-        """Return the tenant's live table, or None."""
-        found = find_table(self.conn, table_id)
-        if found is None or found.trashed_at or found.tenant_id != self.tenant_id:
-            return None
-        return found
-
-    def find_command(self, name: str) -> Command | None:
-        """Return the tenant's command, or None."""
-        return find_command(self.conn, self.tenant_id, name)
-
-    def find_workflow(self, name: str) -> Workflow | None:
-        """Return the tenant's workflow, or None."""
-        return find_workflow(self.conn, self.tenant_id, name)
 
 
 def settings_faults(
@@ -70,7 +43,7 @@ def _delay_faults(config: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _context(conn: Connection, action: ScheduledAction) -> CheckContext:
-    lookup = _OfTenant(conn=conn, tenant_id=action.tenant_id)
+    lookup = TenantLookup(conn=conn, tenant_id=action.tenant_id)
     frozen = find_frozen(conn, action.tenant_id, action.id)
     if frozen is not None:
         trigger = frozen["trigger"]
