@@ -14,7 +14,7 @@ from shared.domain.delays import delay_of, without_delay
 from shared.domain.scheduled_actions import Branch, ClaimedAction, NewAction
 from shared.effects.delays import ON_EXPIRY_ALONE, after_schedule, timed, wake
 from shared.effects.workflow_steps import follow_up
-from shared.queries.scheduled_actions import insert_actions
+from shared.queries.scheduled_actions import has_later_step, insert_actions
 from shared.tracking.click_store import ClickStore
 
 
@@ -28,7 +28,16 @@ class NextStep:
     _link_id: int | None = field(default=None, init=False)
 
     def record(self, conn: Connection) -> None:
-        """Record the step, if the execution is not at its end."""
+        """Record the step, if the execution is not at its end and has not gone on before.
+
+        A step that was passed over as failed, and is retried by hand, has been followed: judged
+        anew, the branches behind it could lead the execution along a second way as well.
+        """
+        self._link_id = None
+        execution = self.action.execution
+        assert execution is not None
+        if has_later_step(conn, execution.id, self.action.id):
+            return
         now = server_now(conn)
         step = follow_up(conn, self.action, branch=self.branch, clicks=self.clicks, now=now)
         self._link_id = None if step is None else step.tracking_link_id

@@ -91,6 +91,25 @@ def find_action_id(conn: Connection, tenant_id: UUID, origin_key: str) -> int | 
     return row[0] if row else None
 
 
+# Steps are numbered in their order: the next one is recorded when the one before it ends.
+_HAS_LATER_STEP = """
+SELECT EXISTS (
+    SELECT
+    FROM scheduled_action
+    WHERE execution_id = %(execution_id)s AND id > %(action_id)s
+)
+"""
+
+
+def has_later_step(conn: Connection, execution_id: UUID, action_id: int) -> bool:
+    """Tell whether an execution went on behind one of its steps already."""
+    parameters = {"execution_id": execution_id, "action_id": action_id}
+    row = conn.execute(_HAS_LATER_STEP, parameters).fetchone()
+    assert row is not None
+    found: bool = row[0]
+    return found
+
+
 # A statement of its own, begun after the claim has committed: its snapshot shows every click that
 # was committed before the deadline. The claim's own snapshot is older than the clock that it reads,
 # and would miss a click in between. Who clicked in time is told by the click, not by the clock.

@@ -227,6 +227,25 @@ def test_a_step_that_may_fail_lets_the_execution_go_on(bench, conn, receiver):
     assert [status for *_, status in steps(bench)] == ["done", "done"]
 
 
+def test_a_step_that_was_passed_over_leads_no_second_way_when_it_is_retried(bench, conn, receiver):
+    receiver.answers = [WRONG, OK]
+    ways = {
+        "type": "branch",
+        "when": [{"column": "line_user.plan", "op": "eq", "value": "pro"}],
+        "then": [act(notify("pro"))],
+        "else": [act(notify("free"))],
+    }
+    workflow, _ = start(conn, [act(api_call(receiver.url, on_error="continue")), ways])
+    run_on(bench)
+    conn.execute("""UPDATE line_user SET attributes = '{"plan": "pro"}'""")
+
+    assert rearm(conn, workflow.tenant_id, bench.actions()[0]["id"], now=server_now(conn))
+    run_on(bench)
+
+    assert bench.messages() == ["free"]
+    assert [step[::2] for step in steps(bench)] == [("0", "done"), ("1.else.0", "done")]
+
+
 def test_a_passing_failure_repeats_the_step_alone(bench, conn, receiver):
     receiver.answers = [BUSY, OK]
     start(conn, [act(notify("before")), act(api_call(receiver.url)), act(notify("after"))])
