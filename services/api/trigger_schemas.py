@@ -115,7 +115,11 @@ _DELAY = {
                 "type": "string",
                 "minLength": 1,
                 "maxLength": MAX_LINK,
-                "description": "the token of the link that is watched; may be a template",
+                "description": (
+                    "the token or the address of the link that is watched; may be a template."
+                    " Required in mode waitForTracking but in a workflow, where it is by default"
+                    " that of the wait_for_tracking node nearest before the action"
+                ),
             },
             "reEvaluateConditions": {"type": "boolean", "default": False},
             "on_expire": {
@@ -130,8 +134,8 @@ _DELAY = {
     ),
     "anyOf": [
         _of_mode("normal", "seconds"),
-        _of_mode("waitForTracking", "mode", "trackingLink", "expiresSeconds"),
-        _of_mode("waitForTracking", "mode", "trackingLink", "delaySeconds"),
+        _of_mode("waitForTracking", "mode", "expiresSeconds"),
+        _of_mode("waitForTracking", "mode", "delaySeconds"),
     ],
     "description": "expiresSeconds is preferred to delaySeconds; 366 days are the longest",
 }

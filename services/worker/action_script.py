@@ -10,8 +10,7 @@ from typing import Any
 from services.worker.definitions import Definition
 from services.worker.execution import Connect, Performed, finish, first_error
 from services.worker.steps import Finish, Follow, Receipts
-from shared.actions.action import ActionContext, Config, Effect, Services
-from shared.actions.failures import ActionFailed
+from shared.actions.action import ActionContext, Config, Services
 from shared.actions.registry import ACTIONS
 from shared.domain.columns import cells_by_name
 from shared.domain.instants import instant_text
@@ -20,22 +19,6 @@ from shared.domain.scheduled_actions import ClaimedAction
 from shared.domain.strict_json import Json
 from shared.domain.templates import TemplateContext
 from shared.domain.tracking import link_url
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """What stands for a step of a workflow that waits for a link which is not there."""
-
-    type: str
-    reason: str
-
-    def effect(self, services: Services) -> Effect:
-        """Return internal: nobody is called."""
-        return "internal"
-
-    def execute(self, config: Config, context: ActionContext) -> dict[str, Json]:
-        """Raise ActionFailed."""
-        raise ActionFailed(self.reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +39,6 @@ class ActionScript:
 
     def action(self, position: int) -> Performed | None:
         """Return what executes the action, None if this release has no such."""
-        if "refused" in self.work.context:
-            return Refused(type=self.work.action_type, reason=self.work.context["refused"])
         return ACTIONS.get(self.work.action_type)
 
     def context(

@@ -84,15 +84,8 @@ def _still_pass(action: ClaimedAction, definition: Definition | None) -> bool:
     return action.record is None or matches(predicates, action.record.data)
 
 
-def _holds(when: list[dict[str, Any]], action: ClaimedAction) -> bool:
-    """Whether conditions on the event and the contact hold."""
-    predicates, faults = read_conditions(when)
-    if faults:
-        raise ValueError(CONDITIONS_UNREADABLE)
-    return holds(predicates, event=event_of(action) or {}, line_user=action.line_user)
-
-
 def _hold(action: ClaimedAction, when: list[dict[str, Any]]) -> bool:
+    """Whether conditions on the event and the contact hold."""
     predicates, faults = read_conditions(when)
     if faults:
         raise ValueError(CONDITIONS_UNREADABLE)

@@ -2,15 +2,19 @@
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import Any
 
 from shared.actions.action import CheckContext, Lookup
 from shared.actions.lookups import Remembered
 from shared.actions.registry import check_action
 from shared.actions.urls import parse_url
 from shared.domain.faults import MAX_TOLD, cut, in_document_order, under
+from shared.domain.strict_json import Json
 from shared.domain.workflow_faults import MAX_TARGET_URL, links_in, workflow_faults
+from shared.domain.workflow_ways import nearest_wait
 from shared.domain.workflows import (
     actions_in,
+    nodes_in,
     pointer_of,
     started_in,
     wait_nodes,
@@ -28,6 +32,7 @@ def check_workflow(nodes: object, *, name: str, lookup: Lookup) -> list[Fault]:
     faults = workflow_faults(nodes)
     if any(fault.pointer == "/nodes" for fault in faults):
         return faults
+    assert isinstance(nodes, list)
     lookup = Remembered(lookup)
     context = CheckContext(
         place="workflow", lookup=lookup, links=frozenset(links_in(nodes)), workflow=name
@@ -38,7 +43,8 @@ def check_workflow(nodes: object, *, name: str, lookup: Lookup) -> list[Fault]:
         for fault in under(pointer, check_action(action, context))
     )
     faults += under("/nodes", islice(found, MAX_TOLD))
-    faults += under("/nodes", [*_target_faults(nodes), *_cycle_faults(nodes, name, lookup)])
+    places = [*_target_faults(nodes), *_link_faults(nodes), *_cycle_faults(nodes, name, lookup)]
+    faults += under("/nodes", places)
     return in_document_order({"nodes": nodes}, faults)[:MAX_TOLD]
 
 
@@ -53,6 +59,28 @@ def _target_faults(nodes: object) -> Iterator[Fault]:
             pointer = f"{pointer_of(path)}/target_url"
             message = f"target_url cannot be followed: {error}"
             yield Fault(code="workflow_invalid", pointer=pointer, message=message)
+
+
+def _link_faults(nodes: list[Any]) -> Iterator[Fault]:
+    """Give the actions that wait for a click on a link that they leave out, where none is near."""
+    for path, node in nodes_in(nodes):
+        if _leaves_out_its_link(node) and nearest_wait(nodes, path) is None:
+            message = (
+                "no node of type wait_for_tracking stands before this action:"
+                " its delay must have the trackingLink that it watches"
+            )
+            pointer = f"{pointer_of(path)}/action/delay/trackingLink"
+            yield Fault(code="delay_invalid", pointer=pointer, message=message)
+
+
+def _leaves_out_its_link(node: Json) -> bool:
+    action = node.get("action") if isinstance(node, dict) and node.get("type") == "action" else None
+    delay = action.get("delay") if isinstance(action, dict) else None
+    return (
+        isinstance(delay, dict)
+        and delay.get("mode") == "waitForTracking"
+        and "trackingLink" not in delay
+    )
 
 
 def _cycle_faults(nodes: object, name: str, lookup: Lookup) -> Iterator[Fault]:

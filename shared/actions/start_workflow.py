@@ -1,6 +1,7 @@
 """start_workflow: start an execution of a workflow of the same tenant."""
 
 import re
+from functools import partial
 from typing import ClassVar
 
 from marshmallow import ValidationError
@@ -15,6 +16,7 @@ from shared.domain.line_users import LineUser
 from shared.domain.strict_json import Json
 from shared.domain.templates import text_of, tokens_in
 from shared.domain.workflows import MAX_WORKFLOW_NAME
+from shared.effects.delays import after_schedule
 from shared.effects.workflow_steps import start_execution
 from shared.errors import AppError, Fault
 from shared.queries.line_users import find_line_user
@@ -92,18 +94,28 @@ class StartWorkflow:
             if workflow is None:
                 raise ActionFailed(f"the workflow '{config['workflow']}' no longer exists")
             try:
-                execution_id = start_execution(
+                started = start_execution(
                     conn,
                     workflow,
                     line_user=_contact(conn, config, context),
                     context=given,
                     origin_key=context.idempotency_key,
                     depth=context.depth + 1,
+                    clicks=context.services.clicks,
                     now=context.now,
                 )
             except AppError as error:
                 raise ActionFailed(error.message) from error
-        return {"execution_id": str(execution_id)}
+        if started.link_id is not None:
+            context.after_commit.append(partial(_look_again, context, started.link_id))
+        return {"execution_id": str(started.execution_id)}
+
+
+def _look_again(context: ActionContext, link_id: int) -> None:
+    """Find a click that came while the first step was being recorded."""
+    clicks = context.services.clicks
+    with context.connect() as conn:
+        after_schedule(conn, tenant_id=context.tenant_id, link_id=link_id, clicks=clicks)
 
 
 def _given(config: Config, context: ActionContext) -> dict[str, Json]:

@@ -27,8 +27,9 @@ class Delay:
     """A valid delay; ``seconds`` are those until the action runs, or until a wait's deadline.
 
     ``re_evaluate``: the conditions are to hold again when it comes due. ``tracking_link`` is the
-    template of the token of the link that a wait watches, ``on_expire`` what runs when nobody
-    clicked; both are those of a wait alone.
+    template of the token or the address of the link that a wait watches, ``on_expire`` what runs
+    when nobody clicked; both are those of a wait alone. In a workflow a wait without a link watches
+    that of the ``wait_for_tracking`` node nearest before it.
     """
 
     mode: Mode
@@ -50,16 +51,16 @@ def read_delay(
 
     ``on_expiry``: of an action that runs when a wait is over, which cannot wait for a click again.
     The faults are ``delay_invalid`` and ``delay_out_of_bounds``. What the actions of ``on_expire``
-    take is the registry's to say.
+    take is the registry's to say, and the workflow's whether a wait without a link has one.
     """
     if not isinstance(raw, dict):
         return None, [_fault(pointer, "delay must be an object")]
     faults = [
         *_unknown_keys(raw, pointer),
-        *_mode_faults(raw, pointer, place, on_expiry=on_expiry),
+        *_mode_faults(raw, pointer, on_expiry=on_expiry),
         *_seconds_faults(raw, pointer),
-        *_link_faults(raw, pointer),
-        *_condition_faults(raw, pointer, place, schedule_kind),
+        *_link_faults(raw, pointer, place),
+        *_condition_faults(raw, pointer, schedule_kind),
         *_expiry_faults(raw, pointer, on_expiry=on_expiry),
     ]
     return (None, faults) if faults else (_delay(raw), [])
@@ -107,7 +108,7 @@ def _delay(raw: Mapping[str, Any]) -> Delay:
         mode="waitForTracking",
         seconds=deadline,
         re_evaluate=re_evaluate,
-        tracking_link=raw["trackingLink"],
+        tracking_link=raw.get("trackingLink"),
         on_expire=tuple(raw.get("on_expire", ())),
     )
 
@@ -117,17 +118,12 @@ def _unknown_keys(raw: Mapping[str, Any], pointer: str) -> Iterator[Fault]:
         yield _fault(child(pointer, key), f"unknown key '{cut(key)}' in a delay")
 
 
-def _mode_faults(
-    raw: Mapping[str, Any], pointer: str, place: Place, *, on_expiry: bool
-) -> Iterator[Fault]:
+def _mode_faults(raw: Mapping[str, Any], pointer: str, *, on_expiry: bool) -> Iterator[Fault]:
     mode = raw.get("mode", "normal")
     if mode not in MODES:
         yield _fault(child(pointer, "mode"), f"delay mode must be one of: {', '.join(MODES)}")
     elif mode == "waitForTracking" and on_expiry:
         message = "an action of on_expire cannot wait for a click again"
-        yield _fault(child(pointer, "mode"), message)
-    elif mode == "waitForTracking" and place == "workflow":
-        message = "in a workflow a node of type wait_for_tracking waits for a click"
         yield _fault(child(pointer, "mode"), message)
 
 
@@ -146,9 +142,9 @@ def _seconds_faults(raw: Mapping[str, Any], pointer: str) -> Iterator[Fault]:
         yield _fault(child(pointer, "expiresSeconds"), message)
 
 
-def _link_faults(raw: Mapping[str, Any], pointer: str) -> Iterator[Fault]:
+def _link_faults(raw: Mapping[str, Any], pointer: str, place: Place) -> Iterator[Fault]:
     if "trackingLink" not in raw:
-        if raw.get("mode") == "waitForTracking":
+        if raw.get("mode") == "waitForTracking" and place != "workflow":
             message = "a delay of mode waitForTracking must have the trackingLink that it watches"
             yield _fault(child(pointer, "trackingLink"), message)
         return
@@ -159,7 +155,7 @@ def _link_faults(raw: Mapping[str, Any], pointer: str) -> Iterator[Fault]:
 
 
 def _condition_faults(
-    raw: Mapping[str, Any], pointer: str, place: Place, schedule_kind: ScheduleKind | None
+    raw: Mapping[str, Any], pointer: str, schedule_kind: ScheduleKind | None
 ) -> Iterator[Fault]:
     again = raw.get("reEvaluateConditions", False)
     where = child(pointer, "reEvaluateConditions")
@@ -167,9 +163,6 @@ def _condition_faults(
         yield _fault(where, "delay reEvaluateConditions must be true or false")
     elif again and schedule_kind in ("interval", "daily", "cron"):
         message = f"a {schedule_kind} trigger has no conditions that could be judged again"
-        yield _fault(where, message)
-    elif again and place == "workflow":
-        message = "a workflow has no conditions that could be judged again: use a branch"
         yield _fault(where, message)
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from shared.domain.scheduled_actions import ActionStatus
+from shared.domain.scheduled_actions import NOT_CLICKED, ActionStatus
 
 ExecutionStatus = Literal["waiting", "running", "done", "failed", "cancelled"]
 
@@ -40,9 +40,19 @@ class WorkflowExecution:
     node_path: str | None
     step_status: ActionStatus | None
     next_due_at: datetime | None
-    error: str | None
+    step_error: str | None
 
     @property
     def status(self) -> ExecutionStatus:
         """Where the execution stands: a step's end is followed by the next step at once."""
-        return _BY_STEP[self.step_status]
+        return "done" if self._was_passed_over else _BY_STEP[self.step_status]
+
+    @property
+    def error(self) -> str | None:
+        """Why it failed or was cancelled."""
+        return None if self._was_passed_over else self.step_error
+
+    @property
+    def _was_passed_over(self) -> bool:
+        """Whether the last step is an action whose click did not come: it ends nothing."""
+        return self.step_status == "cancelled" and self.step_error == NOT_CLICKED

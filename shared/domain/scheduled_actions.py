@@ -15,6 +15,9 @@ Branch = Literal["clicked", "expired"]
 
 MAX_DELAY_SECONDS = 366 * 86_400
 
+NOT_CLICKED = "nobody clicked in time"
+"""Why a wait is cancelled that expired and has nothing to run then."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewAction:
@@ -22,8 +25,9 @@ class NewAction:
 
     ``action_config`` has no ``delay`` any more. ``context`` is what the subject cannot tell when
     the action comes due: ``run`` (``id``, ``scheduled_for``), or ``event`` (its data),
-    ``event_name`` and ``rule_name``; of a workflow's step it is empty, since the execution keeps
-    it. ``branch`` is set only where it is decided already.
+    ``event_name``, ``rule_name`` and ``links`` (tokens by name); of a workflow's step the execution
+    keeps that. ``refused`` in it says why the action can only fail. ``branch`` is set only where it
+    is decided already.
     """
 
     tenant_id: UUID

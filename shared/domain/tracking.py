@@ -42,6 +42,14 @@ def is_link_token(text: str) -> bool:
     return _TOKEN.fullmatch(text) is not None
 
 
+def token_in(text: str) -> str:
+    """Return the token of what names a link: the token itself, or an address that ends in it.
+
+    It may be of no link, or no token at all.
+    """
+    return text.partition("#")[0].partition("?")[0].rpartition("/")[2]
+
+
 def link_url(public_url: str, token: str) -> str:
     """Return the address that people click; ``public_url`` is where the API is reached."""
     return f"{public_url}/t/{token}"

@@ -26,7 +26,7 @@ from psycopg import Connection
 
 from shared.domain.delays import Delay, delay_of
 from shared.domain.scheduled_actions import NewAction
-from shared.domain.tracking import TrackingLink
+from shared.domain.tracking import TrackingLink, is_link_token, token_in
 from shared.errors import NotFound
 from shared.observability import metrics
 from shared.queries.notifications import notify_work
@@ -66,10 +66,10 @@ def schedule(
 ) -> Recorded:
     """Record an action once for its origin key: after its delay, without one due now.
 
-    ``link_token`` is the rendered ``trackingLink`` of a wait. To be called in a transaction; when
-    that has committed, ``after_schedule`` has to follow for a recorded ``link_id``. The click store
-    answers at once or not at all, hence it may be asked within. Raises NotFound
-    ``tracking_link_not_found``.
+    ``link_token`` is the rendered ``trackingLink`` of a wait, a token or an address. To be called
+    in a transaction; when that has committed, ``after_schedule`` has to follow for a recorded
+    ``link_id``. The click store answers at once or not at all, hence it may be asked within. Raises
+    NotFound ``tracking_link_not_found``.
     """
     watched = None
     if delay is not None and delay.mode == "waitForTracking":
@@ -87,9 +87,12 @@ def schedule(
 def watch(conn: Connection, tenant_id: UUID, token: str, clicks: ClickStore) -> Watched:
     """Return a tenant's link for a wait that this transaction records, with its click so far.
 
-    Raises NotFound ``tracking_link_not_found``.
+    ``token`` may also be the address that ends in it. Raises NotFound ``tracking_link_not_found``.
     """
-    link = find_link_to_watch(conn, tenant_id=tenant_id, token=token)
+    token = token_in(token)
+    link = None
+    if is_link_token(token):
+        link = find_link_to_watch(conn, tenant_id=tenant_id, token=token)
     if link is None:
         raise NotFound(
             "the tracking link to wait for does not exist", code="tracking_link_not_found"

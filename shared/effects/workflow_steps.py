@@ -7,49 +7,34 @@ lost nor run twice.
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Any
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
 
-from shared.domain.delays import delay_of, without_delay
-from shared.domain.event_rules import holds, read_conditions
 from shared.domain.line_users import LineUser
 from shared.domain.scheduled_actions import Branch, ClaimedAction, NewAction
 from shared.domain.tracking import TOKEN_BYTES, link_token
-from shared.domain.workflows import (
-    Judge,
-    Nodes,
-    Workflow,
-    branch_step,
-    first_step,
-    next_step,
-    node_at,
-    wait_nodes,
-)
-from shared.effects.delays import Watched, timed, waiting, wake
+from shared.domain.workflows import Workflow, branch_step, first_step, next_step, wait_nodes
+from shared.effects.delays import wake
 from shared.effects.record_writes import MAX_DEPTH, ChainTooDeep
+from shared.effects.step_actions import Way, step_at
 from shared.errors import NotFound
 from shared.queries.executions import find_execution_id, insert_execution
 from shared.queries.line_users import find_line_user
 from shared.queries.scheduled_actions import insert_actions
-from shared.queries.tracking import find_link_of_wait, insert_link
+from shared.queries.tracking import insert_link
 from shared.queries.workflows import read_nodes
 from shared.tracking.click_store import ClickStore
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
-    """What the steps of one execution share."""
+class Started(NamedTuple):
+    """An execution that was started; ``link_id`` is the link that its first step waits for."""
 
-    tenant_id: UUID
     execution_id: UUID
-    workflow_id: int
-    workflow_version: int
-    line_user_id: int | None
-    depth: int
+    link_id: int | None = None
 
 
 def start_execution(
@@ -60,14 +45,16 @@ def start_execution(
     context: Mapping[str, Any],
     origin_key: str,
     depth: int,
+    clicks: ClickStore,
     now: datetime,
     make_secret: Callable[[int], bytes] = secrets.token_bytes,
-) -> UUID:
-    """Start an execution, once for its origin key, and return its id.
+) -> Started:
+    """Start an execution, once for its origin key.
 
     It has a link for each wait and its first step; ``context`` is what conditions and tokens know
-    as the event. One transaction. Raises ChainTooDeep, and NotFound ``line_user_not_found`` for a
-    contact that is deleted meanwhile.
+    as the event. One transaction; when that has committed, ``after_schedule`` has to follow for a
+    ``link_id``. Raises ChainTooDeep, and NotFound ``line_user_not_found`` for a contact that is
+    deleted meanwhile.
     """
     if depth > MAX_DEPTH:
         message = f"a chain of workflows is cut at depth {MAX_DEPTH}: this would start one more"
@@ -84,41 +71,44 @@ def start_execution(
         )
         if execution_id is None:
             return _started_before(conn, workflow.tenant_id, origin_key)
-        way = _way(workflow, execution_id, line_user, depth)
-        _make_links(conn, way, workflow.nodes, make_secret, now=now)
-        path = first_step(workflow.nodes, judge_of(context, line_user))
-        if path is not None:
-            _take_step(conn, way, workflow.nodes, path, now=now)
-    return execution_id
+        way = _way(workflow, execution_id, line_user, context, depth)
+        way = replace(way, links=_make_links(conn, way, make_secret, now=now))
+        return _take_first_step(conn, way, clicks, now=now)
 
 
-def _started_before(conn: Connection, tenant_id: UUID, origin_key: str) -> UUID:
+def _started_before(conn: Connection, tenant_id: UUID, origin_key: str) -> Started:
     execution_id = find_execution_id(conn, tenant_id, origin_key)
     assert execution_id is not None
-    return execution_id
+    return Started(execution_id=execution_id)
 
 
-def _way(workflow: Workflow, execution_id: UUID, line_user: LineUser | None, depth: int) -> Way:
+def _way(
+    workflow: Workflow,
+    execution_id: UUID,
+    line_user: LineUser | None,
+    context: Mapping[str, Any],
+    depth: int,
+) -> Way:
     return Way(
         tenant_id=workflow.tenant_id,
         execution_id=execution_id,
         workflow_id=workflow.id,
         workflow_version=workflow.version,
+        nodes=workflow.nodes,
+        context=context,
+        links={},
         line_user_id=None if line_user is None else line_user.id,
+        line_user=line_user,
         depth=depth,
     )
 
 
 def _make_links(
-    conn: Connection,
-    way: Way,
-    nodes: Nodes,
-    make_secret: Callable[[int], bytes],
-    *,
-    now: datetime,
-) -> None:
-    """Make the link of every wait: an action far before it may tell of it."""
-    for path, node in wait_nodes(nodes):
+    conn: Connection, way: Way, make_secret: Callable[[int], bytes], *, now: datetime
+) -> dict[str, str]:
+    """Make the link of every wait, and return their tokens: what is far before may tell of one."""
+    tokens = {}
+    for path, node in wait_nodes(way.nodes):
         link = insert_link(
             conn,
             tenant_id=way.tenant_id,
@@ -133,17 +123,19 @@ def _make_links(
         if link is None:
             message = f"contact {way.line_user_id} does not exist"
             raise NotFound(message, code="line_user_not_found")
+        tokens[node["link"]] = link.token
+    return tokens
 
 
-def _take_step(conn: Connection, way: Way, nodes: Nodes, path: str, *, now: datetime) -> None:
-    """Record the first step; its link, if it is a wait, cannot have been clicked by anybody."""
-    node = node_at(nodes, path)
-    watched = None
-    if node["type"] == "wait_for_tracking":
-        watched = _watched(conn, way.execution_id, path, clicks=None)
-    step = step_action(way, path, node, watched=watched, now=now)
+def _take_first_step(conn: Connection, way: Way, clicks: ClickStore, *, now: datetime) -> Started:
+    """Record the first step, if there is one; it may wait for a link that is older than this."""
+    path = first_step(way.nodes, way.judge)
+    if path is None:
+        return Started(execution_id=way.execution_id)
+    step = step_at(conn, way, path, clicks=clicks, now=now)
     insert_actions(conn, [step], now=now)
     wake(conn, [step], now=now)
+    return Started(execution_id=way.execution_id, link_id=step.tracking_link_id)
 
 
 def follow_up(
@@ -156,92 +148,38 @@ def follow_up(
 ) -> NewAction | None:
     """Return the step that follows a finished one, None when the execution is at its end.
 
-    ``branch`` is the one that a wait took. Conditions are judged on the contact as it is now. The
-    step is to be recorded in the transaction that finishes ``action``; where it is a wait (it has a
-    ``tracking_link_id``), ``after_schedule`` has to follow.
+    ``branch`` is the one that a node which waits took. Conditions are judged on the contact as it
+    is now. The step is to be recorded in the transaction that finishes ``action``; where it is a
+    wait (it has a ``tracking_link_id``), ``after_schedule`` has to follow.
     """
+    way = _way_of(conn, action)
+    assert action.execution is not None
+    path = action.execution.node_path
+    following = (
+        next_step(way.nodes, path, way.judge)
+        if branch is None
+        else branch_step(way.nodes, path, branch, way.judge)
+    )
+    return None if following is None else step_at(conn, way, following, clicks=clicks, now=now)
+
+
+def _way_of(conn: Connection, action: ClaimedAction) -> Way:
     execution = action.execution
     assert execution is not None
-    nodes = read_nodes(conn, execution.workflow_id, execution.workflow_version)
     line_user = (
         None
         if action.line_user_id is None
         else find_line_user(conn, action.tenant_id, action.line_user_id)
     )
-    judge = judge_of(execution.context, line_user)
-    if branch is None:
-        path = next_step(nodes, execution.node_path, judge)
-    else:
-        path = branch_step(nodes, execution.node_path, branch, judge)
-    if path is None:
-        return None
-    node = node_at(nodes, path)
-    watched = None
-    if node["type"] == "wait_for_tracking":
-        watched = _watched(conn, execution.id, path, clicks=clicks)
-    return step_action(_way_of(action), path, node, watched=watched, now=now)
-
-
-def _way_of(action: ClaimedAction) -> Way:
-    execution = action.execution
-    assert execution is not None
     return Way(
         tenant_id=action.tenant_id,
         execution_id=execution.id,
         workflow_id=execution.workflow_id,
         workflow_version=execution.workflow_version,
+        nodes=read_nodes(conn, execution.workflow_id, execution.workflow_version),
+        context=execution.context,
+        links=action.links,
         line_user_id=action.line_user_id,
+        line_user=line_user,
         depth=action.depth,
     )
-
-
-def _watched(
-    conn: Connection, execution_id: UUID, path: str, *, clicks: ClickStore | None
-) -> Watched:
-    link = find_link_of_wait(conn, execution_id=execution_id, path=path)
-    assert link is not None
-    clicked_at = None if clicks is None else clicks.clicked_at(conn, link)
-    return Watched(link=link, clicked_at=clicked_at)
-
-
-def step_action(
-    way: Way, path: str, node: Mapping[str, Any], *, watched: Watched | None, now: datetime
-) -> NewAction:
-    """Return the step at a node: an action, a delay, or a wait for the link in ``watched``.
-
-    Of the latter two the action's type is the node's, and its settings are the node's own.
-    """
-    step = NewAction(
-        tenant_id=way.tenant_id,
-        origin_key=f"execution:{way.execution_id}:{path}",
-        execute_at=now,
-        action_type=node["type"],
-        action_config={key: node[key] for key in ("seconds", "link") if key in node},
-        execution_id=way.execution_id,
-        workflow_id=way.workflow_id,
-        workflow_version=way.workflow_version,
-        workflow_node_path=path,
-        line_user_id=way.line_user_id,
-        depth=way.depth,
-    )
-    if node["type"] == "action":
-        return _of_action(step, node["action"], now=now)
-    deadline = now + timedelta(seconds=node["seconds"])
-    if watched is not None:
-        return waiting(step, watched, deadline=deadline, now=now)
-    return replace(step, execute_at=deadline)
-
-
-def _of_action(step: NewAction, config: Mapping[str, Any], *, now: datetime) -> NewAction:
-    action = replace(step, action_type=config["type"], action_config=without_delay(config))
-    return timed(action, delay_of(config), now=now)
-
-
-def judge_of(context: Mapping[str, Any], line_user: LineUser | None) -> Judge:
-    """Return what tells whether a branch's conditions hold for this context and contact."""
-
-    def judge(when: list[Any]) -> bool:
-        predicates, _ = read_conditions(when)
-        return holds(predicates, event=context, line_user=line_user)
-
-    return judge

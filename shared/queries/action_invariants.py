@@ -167,8 +167,11 @@ LEFT JOIN tracking_link AS link ON link.id = step.tracking_link_id
 WHERE (execution.workflow_id, execution.workflow_version)
         <> (step.workflow_id, step.workflow_version)
     OR execution.line_user_id IS DISTINCT FROM step.line_user_id
-    OR (link.execution_id, link.workflow_node_path)
-        <> (step.execution_id, step.workflow_node_path)
+    OR (
+        step.action_type = 'wait_for_tracking'
+        AND (link.execution_id, link.workflow_node_path)
+            IS DISTINCT FROM (step.execution_id, step.workflow_node_path)
+    )
 ORDER BY step.id
 LIMIT %(limit)s
 """

@@ -141,7 +141,10 @@ def _readable(row: dict[str, Any]) -> ClaimedAction:
         row |= _UNREAD
         unreadable = str(error)
     hash = row["definition_hash"]
-    row |= {"definition_hash": None if hash is None else bytes(hash), "links": row["links"] or {}}
+    row |= {
+        "definition_hash": None if hash is None else bytes(hash),
+        "links": row["links"] or row["context"].get("links") or {},
+    }
     return ClaimedAction(
         **{name: row[name] for name in _OWN},
         execution=_execution(row),

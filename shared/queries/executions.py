@@ -97,7 +97,7 @@ SELECT
     step.workflow_node_path AS node_path,
     step.status AS step_status,
     step.next_attempt_at AS next_due_at,
-    step.error
+    step.error AS step_error
 FROM execution
 LEFT JOIN line_user
     ON line_user.tenant_id = execution.tenant_id AND line_user.id = execution.line_user_id

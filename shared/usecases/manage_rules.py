@@ -1,6 +1,5 @@
 """Rules of a tenant: make, replace. A stored rule is valid, and so are its actions."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -10,16 +9,14 @@ from psycopg import Connection
 
 from shared.actions.registry import check_actions
 from shared.domain.action_lists import action_list_faults
-from shared.domain.delays import delay_of
 from shared.domain.event_rules import TriggerRule, read_conditions
 from shared.domain.faults import MAX_TOLD, in_document_order
 from shared.domain.strict_json import Json
-from shared.domain.templates import tokens_in
-from shared.errors import Conflict, Fault, InvalidInput, StaleVersion
+from shared.errors import Conflict, InvalidInput, StaleVersion
 from shared.queries import trigger_rules
 from shared.queries.tenants import lock_tenant
-from shared.queries.tracking import find_link
 from shared.usecases.align_states import is_same_json
+from shared.usecases.link_checks import unknown_links
 from shared.usecases.lookups import TenantLookup
 
 MAX_RULES_OF_EVENT = 50
@@ -95,29 +92,14 @@ def _check(conn: Connection, tenant_id: UUID, draft: RuleDraft) -> None:
     )
     lookup = TenantLookup(conn=conn, tenant_id=tenant_id)
     faults += check_actions(draft.actions, lookup=lookup, place="rule")
-    faults = faults or list(_link_faults(conn, tenant_id, draft.actions))
+    faults = faults or list(unknown_links(conn, tenant_id, _pointed(draft.actions)))
     if faults:
         document = {"conditions": draft.conditions, "actions": draft.actions}
         raise InvalidInput.of(in_document_order(document, faults)[:MAX_TOLD])
 
 
-def _link_faults(
-    conn: Connection, tenant_id: UUID, actions: list[dict[str, Any]]
-) -> Iterator[Fault]:
-    """Refuse to wait for a link that is named and is not there: no event could ever be taken."""
-    for position, action in enumerate(actions):
-        delay = delay_of(action)
-        if delay is None or delay.tracking_link is None:
-            continue
-        if any(True for _ in tokens_in(delay.tracking_link, on_events=True)):
-            continue
-        link = find_link(conn, delay.tracking_link)
-        if link is None or link.tenant_id != tenant_id:
-            yield Fault(
-                code="tracking_link_unknown",
-                pointer=f"/actions/{position}/delay/trackingLink",
-                message="delay trackingLink is the token of no tracking link of this tenant",
-            )
+def _pointed(actions: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    return [(f"/actions/{position}", action) for position, action in enumerate(actions)]
 
 
 def _check_room(conn: Connection, tenant_id: UUID, event: str) -> None:

@@ -1,7 +1,7 @@
 """Workflows of a tenant: make, replace, start. Every version is valid, and none changes."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
@@ -10,20 +10,32 @@ from psycopg import Connection
 from shared.actions.definition_checks import check_workflow
 from shared.domain.events import data_faults
 from shared.domain.executions import WorkflowExecution
+from shared.domain.faults import under
 from shared.domain.line_users import LineUser
 from shared.domain.strict_json import Json
-from shared.domain.workflows import Workflow
+from shared.domain.workflows import Workflow, actions_in
+from shared.effects.delays import after_schedule
 from shared.effects.workflow_steps import start_execution
 from shared.errors import Conflict, Fault, InvalidInput, StaleVersion
 from shared.queries import workflows
 from shared.queries.executions import get_execution
 from shared.queries.line_users import find_line_user
 from shared.queries.tenants import lock_tenant
+from shared.tracking.click_store import ClickStore
 from shared.usecases.align_states import is_same_json
+from shared.usecases.link_checks import unknown_links
 from shared.usecases.lookups import TenantLookup
 
 MAX_WORKFLOWS = 500
 """Workflows of one tenant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartedByHand:
+    """An execution that was started, and the link for which its first step waits, if it does."""
+
+    execution: WorkflowExecution
+    link_id: int | None
 
 
 def make_workflow(
@@ -78,27 +90,38 @@ def start_by_hand(
     line_user_id: int | None,
     context: Mapping[str, Json],
     key: UUID,
+    clicks: ClickStore,
     now: datetime,
-) -> WorkflowExecution:
-    """Start an execution of a workflow's newest version and return it.
+) -> StartedByHand:
+    """Start an execution of a workflow's newest version.
 
-    ``key`` is its own alone. Raises NotFound ``workflow_not_found``, InvalidInput for a contact
-    that the tenant does not have (``line_user_unknown``) and a context that is too large.
+    ``key`` is its own alone. When that has committed, ``settle`` has to follow. Raises NotFound
+    ``workflow_not_found``, InvalidInput for a contact that the tenant does not have
+    (``line_user_unknown``) and a context that is too large.
     """
     workflow = workflows.get_workflow(conn, tenant_id, workflow_id)
     faults = data_faults(context, "/context")
     if faults:
         raise InvalidInput.of(faults)
-    execution_id = start_execution(
+    started = start_execution(
         conn,
         workflow,
         line_user=_contact(conn, tenant_id, line_user_id),
         context=context,
         origin_key=f"hand:{key}",
         depth=0,
+        clicks=clicks,
         now=now,
     )
-    return get_execution(conn, tenant_id, workflow_id, execution_id)
+    execution = get_execution(conn, tenant_id, workflow_id, started.execution_id)
+    return StartedByHand(execution=execution, link_id=started.link_id)
+
+
+def settle(conn: Connection, started: StartedByHand, *, clicks: ClickStore) -> None:
+    """Unlock the first step if it was clicked meanwhile; in no transaction, behind the start."""
+    if started.link_id is not None:
+        tenant_id = started.execution.tenant_id
+        after_schedule(conn, tenant_id=tenant_id, link_id=started.link_id, clicks=clicks)
 
 
 def _contact(conn: Connection, tenant_id: UUID, line_user_id: int | None) -> LineUser | None:
@@ -115,5 +138,6 @@ def _contact(conn: Connection, tenant_id: UUID, line_user_id: int | None) -> Lin
 def _check(conn: Connection, tenant_id: UUID, name: str, nodes: Json) -> None:
     lookup = TenantLookup(conn=conn, tenant_id=tenant_id)
     faults = check_workflow(nodes, name=name, lookup=lookup)
+    faults = faults or under("/nodes", unknown_links(conn, tenant_id, actions_in(nodes)))
     if faults:
         raise InvalidInput.of(faults)

@@ -1,6 +1,7 @@
 """Executions of a workflow: start one by hand, and see where each contact stands."""
 
 import uuid
+from functools import partial
 from typing import Any, get_args
 
 from services.api import fields
@@ -15,7 +16,7 @@ from shared.domain.line_users import MAX_DISPLAY_NAME, MAX_EXTERNAL_ID
 from shared.queries.executions import get_execution
 from shared.queries.workflows import get_workflow
 from shared.usecases.list_executions import list_executions
-from shared.usecases.manage_workflows import start_by_hand
+from shared.usecases.manage_workflows import settle, start_by_hand
 
 _EXECUTIONS = WORKFLOW_PATH + "/executions"
 _STATUSES: tuple[ExecutionStatus, ...] = get_args(ExecutionStatus)
@@ -86,16 +87,18 @@ class NewExecutionSchema(StrictSchema):
 
 
 def _start(call: Call) -> Answer:
-    execution = start_by_hand(
+    started = start_by_hand(
         call.conn,
         tenant_id=call.tenant_id,
         workflow_id=call.ids["workflow_id"],
         line_user_id=call.body["line_user_id"],
         context=call.body["context"],
         key=uuid.uuid4(),
+        clicks=call.clicks,
         now=call.now,
     )
-    return Answer(body=_whole(execution), status=201)
+    call.after_commit.append(partial(settle, call.conn, started, clicks=call.clicks))
+    return Answer(body=_whole(started.execution), status=201)
 
 
 def _list(call: Call) -> Answer:

@@ -53,7 +53,7 @@ class ScheduledActionSchema(StrictSchema):
     source_config = fields.Members(
         required=True,
         allow_none=True,
-        metadata={"description": "conditions that are judged again when it comes due"},
+        metadata={"description": "what is judged again when it comes due"},
     )
     on_expire = fields.Items(
         fields.Members(),

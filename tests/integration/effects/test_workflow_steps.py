@@ -52,7 +52,8 @@ def start(conn, tenant_id, contact):
         workflow_id = insert_workflow(conn, tenant_id, nodes=nodes)
         workflow = get_workflow(conn, tenant_id, workflow_id)
         values = {"context": {}, "origin_key": f"start {next(keys)}", "depth": 0, "now": NOW}
-        return start_execution(conn, workflow, **values | {"line_user": contact} | parts)
+        values |= {"line_user": contact, "clicks": CLICKS}
+        return start_execution(conn, workflow, **values | parts).execution_id
 
     return make
 
@@ -259,11 +260,12 @@ def test_of_two_starts_at_the_same_time_under_one_key_one_counts(conn, other_con
     workflow_id = insert_workflow(conn, tenant_id, nodes=[wait_node()])
     workflow = get_workflow(conn, tenant_id, workflow_id)
     values = {"line_user": None, "context": {}, "origin_key": "k", "depth": 0, "now": NOW}
+    values["clicks"] = CLICKS
 
     with ThreadPoolExecutor(1) as pool:
         with conn.transaction():
-            first = start_execution(conn, workflow, **values)
+            first = start_execution(conn, workflow, **values).execution_id
             second = pool.submit(start_execution, other_conn, workflow, **values)
             assert wait_until(lambda: waits_for_a_lock(conn), seconds=10)
-        assert second.result() == first
+        assert second.result().execution_id == first
     assert len(steps_of(conn, first)) == len(links_of(conn, first)) == 1

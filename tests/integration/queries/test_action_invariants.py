@@ -63,9 +63,11 @@ def _an_execution(conn, tenant):
     place = {"execution_id": step["execution_id"], "workflow_node_path": "0"}
     link = insert_link(conn, tenant, name="offer", **place)
     insert_click(conn, link, clicked_at=LONG_AGO - HOUR, unlocked_at=LONG_AGO - HOUR)
-    ended = _ended("wait_for_tracking") | {"branch": "clicked", "tracking_link_id": link}
-    insert_wait(conn, tenant, **step | ended)
-    insert_action(conn, tenant, **step | SOON | {"workflow_node_path": "0.clicked.0"})
+    clicked = {"branch": "clicked", "tracking_link_id": link}
+    node = _ended("wait_for_tracking") | {"action_type": "wait_for_tracking"}
+    insert_wait(conn, tenant, **step | node | clicked)
+    # An action may wait for the link of a node that stands before it.
+    insert_wait(conn, tenant, **step | SOON | clicked | {"workflow_node_path": "0.clicked.0"})
 
 
 def _violations(conn):

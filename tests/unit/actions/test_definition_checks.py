@@ -58,7 +58,7 @@ def test_the_faults_of_nodes_and_of_actions_come_in_document_order():
         {"type": "delay", "seconds": 0},
         wait(target_url="shop.example", clicked=[act(message=5)]),
         {"type": "action", "action": {"message": "x"}},
-        act(delay={"seconds": 5, "reEvaluateConditions": True}),
+        act(delay={"mode": "waitForTracking", "expiresSeconds": 0, "trackingLink": "$link.no"}),
         act("$link.coupon"),
     ]
 
@@ -72,8 +72,13 @@ def test_the_faults_of_nodes_and_of_actions_come_in_document_order():
         ("/nodes/2/clicked/0/action/message", "notify message must be a text"),
         ("/nodes/3/action/type", "an action must have a type, which is a text"),
         (
-            "/nodes/4/action/delay/reEvaluateConditions",
-            "a workflow has no conditions that could be judged again: use a branch",
+            "/nodes/4/action/delay/expiresSeconds",
+            "delay expiresSeconds must be from 1 to 31622400, which is 366 days",
+        ),
+        (
+            "/nodes/4/action/delay/trackingLink",
+            "unknown link 'no' in '$link.no'. "
+            "write ${link.<name>} where the name of the link ends before the next word character",
         ),
         (
             "/nodes/5/action/message",
@@ -97,6 +102,47 @@ def test_a_link_leads_to_an_address_that_a_browser_opens(target):
 def test_a_text_that_can_be_no_address_is_refused_once():
     assert len(told(wait(target_url=""))) == 1
     assert len(told(wait(target_url="https://a.example/" + "x" * 2048))) == 1
+
+
+LATER = {"mode": "waitForTracking", "expiresSeconds": 60}
+NO_WAIT = (
+    "no node of type wait_for_tracking stands before this action:"
+    " its delay must have the trackingLink that it watches"
+)
+
+
+def branch(*then, when=()):
+    return {"type": "branch", "when": list(when), "then": list(then)}
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [wait(), act(delay=LATER)],
+        [wait(clicked=[act(delay=LATER)])],
+        [wait(), branch(act(), branch(act(delay=LATER)))],
+        [act(delay={**LATER, "trackingLink": "$link.offer"}), wait()],
+        [act(delay={**LATER, "trackingLink": "$event.link"})],
+    ],
+)
+def test_an_action_may_wait_for_a_click_on_a_link_that_is_known(nodes):
+    assert told(*nodes) == []
+
+
+@pytest.mark.parametrize(
+    ("nodes", "place"),
+    [
+        ([act(delay=LATER), wait()], "0"),
+        ([branch(wait()), act(delay=LATER)], "1"),
+        ([branch(act(delay=LATER)), wait()], "0/then/0"),
+        ([5, wait(clicked=5), {"type": []}, act(delay={**LATER, "on_expire": 5})], None),
+        ([5, {"type": []}, act(delay=LATER)], "2"),
+    ],
+)
+def test_an_action_that_waits_for_a_click_has_a_link_before_it(nodes, place):
+    found = [pointer for pointer, message in told(*nodes) if message == NO_WAIT]
+
+    assert found == ([] if place is None else [f"/nodes/{place}/action/delay/trackingLink"])
 
 
 STARTS = {"a": [starting("b")], "b": [starting("w"), starting("c")], "c": [act()]}

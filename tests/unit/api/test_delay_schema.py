@@ -34,7 +34,8 @@ def documented(components):
 
 
 def is_taken(raw):
-    return not read_delay(raw, place="trigger", schedule_kind=None, pointer="")[1]
+    """Tells whether it is taken in a workflow, where a wait may leave out its link."""
+    return not read_delay(raw, place="workflow", schedule_kind=None, pointer="")[1]
 
 
 _SECONDS = st.sampled_from(
@@ -84,3 +85,11 @@ def test_a_delayed_action_is_an_action(documented):
     assert documented("Action", {**NOTE, "delay": wait})
     assert documented("Action", {"type": "start_workflow", "workflow": "w", "delay": wait})
     assert not documented("Action", {**NOTE, "delay": {}})
+
+
+def test_that_a_link_is_needed_outside_of_workflows_is_said(components):
+    wait = {"mode": "waitForTracking", "expiresSeconds": 60}
+    told = components["schemas"]["Delay"]
+
+    assert read_delay(wait, place="rule", schedule_kind=None, pointer="")[1]
+    assert "Required in mode waitForTracking" in told["properties"]["trackingLink"]["description"]

@@ -1,5 +1,7 @@
 """The delay of an action: what is read, and what is refused."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -169,23 +171,22 @@ def test_without_a_row_there_are_no_conditions_to_judge_again(kind):
     assert read({"seconds": 5, "reEvaluateConditions": False}, schedule_kind=kind)[1] == []
 
 
-def test_a_workflow_has_no_conditions_to_judge_again():
-    message = "a workflow has no conditions that could be judged again: use a branch"
+def test_in_a_workflow_alone_a_wait_may_leave_out_its_link():
+    wait = {"mode": "waitForTracking", "expiresSeconds": 60}
 
-    assert told(AGAIN, place="workflow", schedule_kind=None) == [
-        invalid("/reEvaluateConditions", message)
-    ]
-
-
-def test_in_a_workflow_no_action_waits_for_a_click():
-    message = "in a workflow a node of type wait_for_tracking waits for a click"
-
-    assert told(A_WAIT, place="workflow", schedule_kind=None) == [invalid("/mode", message)]
-    assert read({"seconds": 5}, place="workflow", schedule_kind=None)[0] == NORMAL
+    assert read(wait, place="workflow", schedule_kind=None) == (
+        replace(WAIT, tracking_link=None),
+        [],
+    )
+    assert read(A_WAIT, place="workflow", schedule_kind=None) == (WAIT, [])
+    assert told({**wait, "trackingLink": ""}, place="workflow", schedule_kind=None) == [BAD_LINK]
+    assert told(wait, place="rule", schedule_kind=None) == [NO_LINK]
+    assert told(wait) == [NO_LINK]
 
 
 @pytest.mark.parametrize(
-    ("place", "kind"), [("trigger", "date_column_reached"), ("trigger", None), ("rule", None)]
+    ("place", "kind"),
+    [("trigger", "date_column_reached"), ("trigger", None), ("rule", None), ("workflow", None)],
 )
 def test_elsewhere_conditions_may_be_judged_again(place, kind):
     delay, faults = read(AGAIN, place=place, schedule_kind=kind)
