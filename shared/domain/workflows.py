@@ -128,16 +128,26 @@ def workflow_cycle(
     It begins and ends with ``name``. ``starts_of`` tells which workflows one that is stored starts;
     it is asked once for each.
     """
-    ways: dict[str, list[str]] = {}
-    pending = [[name, started] for _, started in started_in(nodes)]
-    for way in pending:  # grows while it is gone through: nearest workflows first
-        last = way[-1]
-        if last == name:
-            return way
-        if last not in ways:
-            ways[last] = way
-            pending += [[*way, started] for started in starts_of(last)]
+    before: dict[str, str] = {}
+    pending = [name]
+    for last in pending:  # grows while it is gone through: nearest workflows first
+        started = [one for _, one in started_in(nodes)] if last == name else starts_of(last)
+        for one in started:
+            if one == name:
+                return _way(name, last, before)
+            if one not in before:
+                before[one] = last
+                pending.append(one)
     return None
+
+
+def _way(name: str, last: str, before: Mapping[str, str]) -> list[str]:
+    """Return the way from a workflow to another, by what came before each, and back."""
+    way = [name]
+    while last != name:
+        way.append(last)
+        last = before[last]
+    return [name, *reversed(way)]
 
 
 def first_step(nodes: Nodes, judge: Judge) -> str | None:

@@ -1,5 +1,7 @@
 """Workflows: which node a path names, and which step comes next."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -383,3 +385,16 @@ def test_each_stored_workflow_is_asked_once():
 
     assert workflow_cycle("w", [starting("a"), starting("b"), starting("a")], starts_of) is None
     assert sorted(asked) == ["a", "b", "c"]
+
+
+def test_a_long_chain_of_workflows_that_start_each_other_many_times_takes_little_memory():
+    def starts_of(name):
+        return [str(int(name) + 1)] * 4000 if int(name) < 500 else []
+
+    tracemalloc.start()
+    try:
+        assert workflow_cycle("0", [starting("1")], starts_of) is None
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 5_000_000
