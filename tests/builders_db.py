@@ -7,7 +7,6 @@ import itertools
 import json
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from uuid import UUID
 
 from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier, Placeholder
@@ -118,7 +117,7 @@ def insert_definition(conn, tenant_id, body=None) -> bytes:
 
 
 _HELD = {"leased_until": FAR_OFF, "worker_id": 1, "attempts": 1, "starts": 1}
-_BY_STATUS = {
+BY_STATUS = {
     "pending": {"announce_at": LONG_AGO, "next_attempt_at": LONG_AGO},
     "running": _HELD,
     "processing": _HELD,
@@ -126,6 +125,7 @@ _BY_STATUS = {
     "failed": {"finished_at": LONG_AGO, "error": "it failed"},
     "cancelled": {"finished_at": LONG_AGO, "error": "cancelled"},
 }
+"""What else a row of either kind of work has in a status."""
 
 
 def insert_run(conn, table: CustomTable | None = None, *, status="pending", **more) -> int:
@@ -143,56 +143,13 @@ def insert_run(conn, table: CustomTable | None = None, *, status="pending", **mo
         "created_at": LONG_AGO,
         "updated_at": LONG_AGO,
     }
-    return insert_row(conn, "trigger_run", **values | _BY_STATUS[status] | more)
+    return insert_row(conn, "trigger_run", **values | BY_STATUS[status] | more)
 
 
 def insert_runs(conn, table: CustomTable | None = None, *, count, **more) -> list[int]:
     """Insert that many such runs and return their ids."""
     table = table or insert_table(conn)
     return [insert_run(conn, table, **more) for _ in range(count)]
-
-
-def insert_line_user(conn, tenant_id=None, **more) -> int:
-    """Insert a contact, of a tenant of its own unless one is given, and return its id."""
-    values = {
-        "tenant_id": tenant_id or insert_tenant(conn),
-        "external_id": f"U{next(_serial):032x}",
-        "created_at": LONG_AGO,
-        "updated_at": LONG_AGO,
-    }
-    return insert_row(conn, "line_user", **values | more)
-
-
-def insert_action(conn, *, status="pending", **more) -> int:
-    """Insert a scheduled action, due since long when it is pending, and return its id."""
-    values = {
-        "origin_key": f"action {next(_serial)}",
-        "execute_at": LONG_AGO,
-        "action_type": "notify",
-        "action_config": Jsonb({"type": "notify", "chatroom_id": str(UUID(int=1)), "message": "x"}),
-        "status": status,
-        "created_at": LONG_AGO,
-        "updated_at": LONG_AGO,
-    }
-    if "tenant_id" not in more:
-        values["tenant_id"] = insert_tenant(conn)
-    return insert_row(conn, "scheduled_action", **values | _BY_STATUS[status] | more)
-
-
-def insert_work(conn, kind, *, status="pending", tenant_id=None, **more) -> int:
-    """Insert a row of either kind, ``held`` perhaps, and return its id."""
-    tenant_id = tenant_id or insert_tenant(conn)
-    if kind == "scheduled_action":
-        status = "processing" if status == "held" else status
-        return insert_action(conn, status=status, tenant_id=tenant_id, **more)
-    status = "running" if status == "held" else status
-    return insert_run(conn, insert_table(conn, tenant_id=tenant_id), status=status, **more)
-
-
-def insert_works(conn, kind, *, count, tenant_id=None, **more) -> list[int]:
-    """Insert that many rows of a kind, all of one tenant, and return their ids."""
-    tenant_id = tenant_id or insert_tenant(conn)
-    return [insert_work(conn, kind, tenant_id=tenant_id, **more) for _ in range(count)]
 
 
 def insert_worker(conn, **columns) -> int:

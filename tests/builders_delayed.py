@@ -9,7 +9,7 @@ from datetime import timedelta
 from psycopg.types.json import Jsonb
 
 from shared.domain.scheduled_actions import NewAction
-from tests.builders_db import FAR_OFF, LONG_AGO, insert_row, insert_tenant
+from tests.builders_db import BY_STATUS, LONG_AGO, insert_row, insert_tenant
 
 NOTIFY = {"type": "notify", "chatroom_id": "c0000000-0000-4000-8000-000000000001", "message": "m"}
 
@@ -82,15 +82,6 @@ def insert_execution(conn, tenant_id, workflow_id=None, **columns):
     }
 
 
-_BY_STATUS = {
-    "pending": {"announce_at": LONG_AGO, "next_attempt_at": LONG_AGO},
-    "processing": {"leased_until": FAR_OFF, "worker_id": 1, "attempts": 1, "starts": 1},
-    "done": {"finished_at": LONG_AGO},
-    "failed": {"finished_at": LONG_AGO, "error": "it failed"},
-    "cancelled": {"finished_at": LONG_AGO, "error": "cancelled"},
-}
-
-
 def insert_action(conn, tenant_id=None, *, status="pending", **more) -> int:
     """Insert a scheduled action, due since long when it is pending, and return its id."""
     values = {
@@ -103,7 +94,7 @@ def insert_action(conn, tenant_id=None, *, status="pending", **more) -> int:
         "created_at": LONG_AGO,
         "updated_at": LONG_AGO,
     }
-    return insert_row(conn, "scheduled_action", **values | _BY_STATUS[status] | more)
+    return insert_row(conn, "scheduled_action", **values | BY_STATUS[status] | more)
 
 
 def insert_wait(conn, tenant_id=None, *, expires_at=LONG_AGO, clicked_at=None, **more) -> int:

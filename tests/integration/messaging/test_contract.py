@@ -5,15 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.builders_db import (
-    FAR_OFF,
-    LONG_AGO,
-    delete_all,
-    insert_works,
-    row_of,
-    statuses_of,
-    update_all,
-)
+from tests.builders_db import FAR_OFF, LONG_AGO, delete_all, row_of, statuses_of, update_all
+from tests.builders_work import insert_works
 
 # Long enough never to pass: a wait that does not end shows as a test that hangs.
 _LONG = 600.0

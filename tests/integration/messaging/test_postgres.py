@@ -1,6 +1,7 @@
 """What only the transport without a broker has to see to: it asks the tables itself."""
 
-from tests.builders_db import LONG_AGO, insert_work, insert_works, row_of
+from tests.builders_db import LONG_AGO, row_of
+from tests.builders_work import insert_work, insert_works
 
 _LONG = 600.0
 HELD = {"trigger_run": "running", "scheduled_action": "processing"}

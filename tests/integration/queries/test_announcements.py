@@ -17,15 +17,8 @@ from shared.queries.announcements import (
     next_announcement_at,
     unannounce,
 )
-from tests.builders_db import (
-    FAR_OFF,
-    LONG_AGO,
-    cells_of,
-    insert_tenant,
-    insert_work,
-    insert_works,
-    row_of,
-)
+from tests.builders_db import FAR_OFF, LONG_AGO, cells_of, insert_tenant, row_of
+from tests.builders_work import insert_work, insert_works
 
 FIRST = UUID(int=0)
 

@@ -16,10 +16,9 @@ from tests.builders_db import (
     insert_run,
     insert_table,
     insert_tenant,
-    insert_work,
-    insert_works,
     row_of,
 )
+from tests.builders_work import insert_work, insert_works
 
 LEASE = UUID(int=7)
 LEASE_OF_3 = {"worker_id": 3, "lease_token": LEASE, "lease_seconds": 300}

@@ -17,7 +17,8 @@ from shared.queries import (
     work,
 )
 from shared.queries.run_lists import RunFilter
-from tests.builders_db import FAR_OFF, LONG_AGO, NOW, insert_work
+from tests.builders_db import FAR_OFF, LONG_AGO, NOW
+from tests.builders_work import insert_work
 from tests.integration.queries.plans import fill_actions, fill_records, fill_runs, plans_of
 
 _INDEX = re.compile(r"(?:using|Index Scan on) (\w+)")

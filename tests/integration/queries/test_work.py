@@ -11,15 +11,9 @@ from shared.domain.work import Reference
 from shared.queries import work
 from shared.queries.claims import claim, claim_actions
 from shared.queries.workers import hold_liveness
-from tests.builders_db import (
-    LONG_AGO,
-    cells_of,
-    insert_action,
-    insert_work,
-    insert_worker,
-    insert_works,
-    row_of,
-)
+from tests.builders_db import LONG_AGO, cells_of, insert_worker, row_of
+from tests.builders_delayed import insert_action
+from tests.builders_work import insert_work, insert_works
 
 LEASE = UUID(int=7)
 OTHER = UUID(int=8)
@@ -223,8 +217,9 @@ def test_a_cancelled_action_keeps_the_reason_and_has_no_grace(conn, others):
         end = replace(_finish(id, status="cancelled"), receipts=None)
         return replace(end, error="subject no longer exists")
 
-    id, late = held(), held(leased_until=LONG_AGO)
+    late = held(leased_until=LONG_AGO)
     work.recover_stale(conn, kind="scheduled_action")
+    id = held()
 
     assert ends(id)
     assert not ends(late)

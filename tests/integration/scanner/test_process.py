@@ -8,7 +8,8 @@ from shared.lifecycle import wait_until
 from shared.messaging import topology
 from shared.messaging.amqp_consumer import AmqpConsumer
 from shared.queries.notifications import listen_for_work, notify_due, notify_work
-from tests.builders_db import LONG_AGO, NOW, insert_action, insert_run, insert_runs, row_of
+from tests.builders_db import LONG_AGO, NOW, insert_run, insert_runs, row_of
+from tests.builders_delayed import insert_action
 from tests.integration.scanner.conftest import SECONDS, ScannerProcess
 
 # For what a scanner does by its plan, not by its round: that would come too late for any test.

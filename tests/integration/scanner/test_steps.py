@@ -4,7 +4,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from services.scanner.steps import Scanner
-from tests.builders_db import FAR_OFF, LONG_AGO, insert_work, insert_works, row_of
+from tests.builders_db import FAR_OFF, LONG_AGO, row_of
+from tests.builders_work import insert_work, insert_works
 
 KINDS = ("trigger_run", "scheduled_action")
 

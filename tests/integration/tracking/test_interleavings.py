@@ -91,6 +91,8 @@ def clicks(request):
         return
     url = request.getfixturevalue("redis_url")
     redis = SteppedRedis(connection_pool=open_redis(url).connection_pool)
+    # A busy machine must not make Redis count as away: the orders would not repeat themselves.
+    redis.connection_pool.connection_kwargs |= {"socket_timeout": 20, "socket_connect_timeout": 20}
     clicks = RedisClicks(redis, PostgresClicks(), ttl_seconds=60)
     if request.param == "redis":
         yield clicks

@@ -16,7 +16,8 @@ from shared.messaging.amqp_publisher import AmqpPublisher
 from shared.queries.notifications import listen_for_work
 from shared.queries.workers import hold_liveness
 from shared.usecases.announce import Announcer, recover
-from tests.builders_db import FAR_OFF, LONG_AGO, insert_runs, insert_worker, insert_works, row_of
+from tests.builders_db import FAR_OFF, LONG_AGO, insert_runs, insert_worker, row_of
+from tests.builders_work import insert_works
 
 FIRE_BATCH = 10
 KINDS = get_args(WorkKind)

@@ -4,15 +4,8 @@ import pytest
 
 from shared.usecases.tick import tick
 from tests.builders import a_trigger
-from tests.builders_db import (
-    LONG_AGO,
-    NOW,
-    insert_action,
-    insert_run,
-    insert_table,
-    insert_worker,
-    row_of,
-)
+from tests.builders_db import LONG_AGO, NOW, insert_run, insert_table, insert_worker, row_of
+from tests.builders_delayed import insert_action
 from tests.integration.usecases.world import (
     DATE,
     OTHER_ID,

@@ -25,14 +25,8 @@ from shared.domain.work import WorkKind
 from shared.queries.invariants import list_violations
 from shared.tracking.click_store import PostgresClicks
 from tests.builders import a_claimed_run
-from tests.builders_db import (
-    LONG_AGO,
-    insert_action,
-    insert_records,
-    insert_run,
-    insert_table,
-    row_of,
-)
+from tests.builders_db import LONG_AGO, insert_records, insert_run, insert_table, row_of
+from tests.builders_delayed import insert_action
 from tests.integration.actions.receivers import a_receiver
 from tests.integration.worker.processes import WorkerProcess
 

@@ -12,7 +12,8 @@ from shared.tracking.click_store import PostgresClicks
 from shared.usecases.manage_rules import RuleDraft, make_rule
 from shared.usecases.manage_workflows import make_workflow
 from shared.usecases.take_event import NewEvent, settle, take_event
-from tests.builders_db import insert_line_user, insert_tenant
+from tests.builders_db import insert_tenant
+from tests.builders_delayed import insert_line_user
 from tests.integration.worker.conftest import PUBLIC_URL
 from tests.integration.worker.runs import notify
 from tests.integration.worker.waits import a_link, act, click, wait_for_click

@@ -11,13 +11,8 @@ from shared.db.clock import server_now
 from shared.domain.definitions import definition_body, definition_hash
 from shared.queries.action_moves import rearm
 from shared.usecases.announce import recover
-from tests.builders_db import (
-    LONG_AGO,
-    insert_line_user,
-    insert_records,
-    insert_table,
-    insert_tenant,
-)
+from tests.builders_db import LONG_AGO, insert_records, insert_table, insert_tenant
+from tests.builders_delayed import insert_line_user
 from tests.integration.actions.receivers import a_receiver
 from tests.integration.worker.runs import api_call, notify
 from tests.integration.worker.waits import a_wait, click, token_of

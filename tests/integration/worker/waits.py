@@ -11,7 +11,8 @@ from shared.queries.tracking import insert_link
 from shared.queries.workflows import insert_workflow
 from shared.tracking.click_store import PostgresClicks
 from shared.usecases.unlock_wait import take_click
-from tests.builders_db import LONG_AGO, insert_line_user, insert_tenant
+from tests.builders_db import LONG_AGO, insert_tenant
+from tests.builders_delayed import insert_line_user
 
 TARGET = "https://shop.example/offer"
 
