@@ -10,8 +10,10 @@ from psycopg.errors import UniqueViolation
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from shared.domain.columns import size_of
 from shared.domain.line_users import LineUser
 from shared.errors import Conflict, NotFound
+from shared.queries.pages import Page, read_page
 
 _SELECT = """
 SELECT id, tenant_id, external_id, display_name, attributes, created_at, updated_at, deleted_at
@@ -62,18 +64,25 @@ def list_line_users(
     external_id: str | None = None,
     after: int | None = None,
     limit: int,
-) -> list[LineUser]:
-    """Return a page of the tenant's contacts by id, behind ``after``.
+) -> Page[LineUser]:
+    """Return a page of the tenant's contacts by id, behind ``after``; short when they are large.
 
     ``external_id``: only the contact that is called so, if there is one.
     """
-    parameters = {
-        "tenant_id": tenant_id,
-        "external_id": external_id,
-        "after": after or 0,
-        "limit": limit,
-    }
-    return _line_users(conn, _LIST if external_id is None else _LIST_BY_EXTERNAL_ID, parameters)
+    statement = _LIST if external_id is None else _LIST_BY_EXTERNAL_ID
+
+    def read(after: int, limit: int) -> list[LineUser]:
+        parameters = {
+            "tenant_id": tenant_id,
+            "external_id": external_id,
+            "after": after,
+            "limit": limit,
+        }
+        return _line_users(conn, statement, parameters)
+
+    return read_page(
+        read, after=after, limit=limit, size=lambda line_user: size_of(line_user.attributes)
+    )
 
 
 _INSERT = """

@@ -9,8 +9,10 @@ from psycopg.errors import UniqueViolation
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from shared.domain.columns import size_of
 from shared.domain.event_rules import TriggerRule
 from shared.errors import Conflict, NotFound, StaleVersion
+from shared.queries.pages import Page, read_page
 
 _SELECT = """
 SELECT
@@ -41,9 +43,18 @@ LIMIT %(limit)s
 
 def list_rules(
     conn: Connection, tenant_id: UUID, *, after: int | None = None, limit: int
-) -> list[TriggerRule]:
-    """Return a page of the tenant's rules by id, behind ``after``."""
-    return _rules(conn, _LIST, {"tenant_id": tenant_id, "after": after or 0, "limit": limit})
+) -> Page[TriggerRule]:
+    """Return a page of the tenant's rules by id, behind ``after``; short when they are large."""
+
+    def read(after: int, limit: int) -> list[TriggerRule]:
+        return _rules(conn, _LIST, {"tenant_id": tenant_id, "after": after, "limit": limit})
+
+    return read_page(
+        read,
+        after=after,
+        limit=limit,
+        size=lambda rule: size_of({"conditions": rule.conditions, "actions": rule.actions}),
+    )
 
 
 _OF_EVENT = _SELECT + "    AND event = %(event)s AND enabled\nORDER BY id\n"

@@ -10,8 +10,10 @@ from psycopg.errors import UniqueViolation
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from shared.domain.columns import size_of
 from shared.domain.workflows import Workflow
 from shared.errors import Conflict, NotFound, StaleVersion
+from shared.queries.pages import Page, read_page
 
 _SELECT = """
 SELECT
@@ -88,9 +90,18 @@ LIMIT %(limit)s
 
 def list_workflows(
     conn: Connection, tenant_id: UUID, *, after: int | None = None, limit: int
-) -> list[Workflow]:
-    """Return a page of the tenant's workflows by id, behind ``after``, in their newest versions."""
-    return _workflows(conn, _LIST, {"tenant_id": tenant_id, "after": after or 0, "limit": limit})
+) -> Page[Workflow]:
+    """Return a page of the tenant's workflows by id, behind ``after``, in their newest versions.
+
+    It is short when they are large.
+    """
+
+    def read(after: int, limit: int) -> list[Workflow]:
+        return _workflows(conn, _LIST, {"tenant_id": tenant_id, "after": after, "limit": limit})
+
+    return read_page(
+        read, after=after, limit=limit, size=lambda workflow: size_of({"nodes": workflow.nodes})
+    )
 
 
 _COUNT = """

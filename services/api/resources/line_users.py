@@ -5,7 +5,7 @@ from typing import Any
 from services.api import fields
 from services.api.auth import INTERNAL_CALLERS
 from services.api.fields import StrictSchema
-from services.api.pages import after_id, page, page_size
+from services.api.pages import after_id, page
 from services.api.routes import Answer, Call, Route
 from services.api.schemas import TenantPageQuery, TenantQuery
 from shared.domain.line_users import MAX_DISPLAY_NAME, MAX_EXTERNAL_ID, LineUser
@@ -85,9 +85,15 @@ def _list(call: Call) -> Answer:
         call.tenant_id,
         external_id=call.query.get("external_id"),
         after=after_id(call),
-        limit=page_size(call),
+        limit=call.query["limit"],
     )
-    return page(call, found, position=lambda line_user: (line_user.id,), document=_document)
+    return page(
+        call,
+        found.items,
+        more=found.more,
+        position=lambda line_user: (line_user.id,),
+        document=_document,
+    )
 
 
 def _get(call: Call) -> Answer:

@@ -5,7 +5,7 @@ from typing import Any
 from services.api import fields
 from services.api.auth import MODERATOR
 from services.api.fields import StrictSchema
-from services.api.pages import after_id, page, page_size
+from services.api.pages import after_id, page
 from services.api.routes import Answer, Call, Route
 from services.api.schemas import TenantPageQuery, TenantQuery
 from shared.domain.action_lists import MAX_ACTIONS
@@ -84,9 +84,12 @@ def _make(call: Call) -> Answer:
 
 
 def _list(call: Call) -> Answer:
+    limit = call.query["limit"]
+    found = list_rules(call.conn, call.tenant_id, after=after_id(call), limit=limit)
     return page(
         call,
-        list_rules(call.conn, call.tenant_id, after=after_id(call), limit=page_size(call)),
+        found.items,
+        more=found.more,
         position=lambda rule: (rule.id,),
         document=_document,
     )

@@ -5,7 +5,7 @@ from typing import Any
 from services.api import fields
 from services.api.auth import MODERATOR
 from services.api.fields import StrictSchema
-from services.api.pages import after_id, page, page_size
+from services.api.pages import after_id, page
 from services.api.routes import Answer, Call, Route
 from services.api.schemas import TenantPageQuery, TenantQuery
 from shared.domain.workflows import MAX_NODES, MAX_WORKFLOW_NAME, Workflow
@@ -80,9 +80,12 @@ def _make(call: Call) -> Answer:
 
 
 def _list(call: Call) -> Answer:
+    limit = call.query["limit"]
+    found = list_workflows(call.conn, call.tenant_id, after=after_id(call), limit=limit)
     return page(
         call,
-        list_workflows(call.conn, call.tenant_id, after=after_id(call), limit=page_size(call)),
+        found.items,
+        more=found.more,
         position=lambda workflow: (workflow.id,),
         document=_document,
     )
