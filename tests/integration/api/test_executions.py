@@ -3,8 +3,8 @@ from datetime import timedelta
 import pytest
 
 from shared.usecases import list_executions
-from tests.builders_db import NOW, insert_row
-from tests.builders_delayed import insert_action, insert_line_user
+from tests.builders_db import NOW, insert_row, row_of
+from tests.builders_delayed import insert_action, insert_line_user, insert_link
 from tests.builders_rules import action_node, wait_node
 from tests.integration.api.callers import faults, problem
 
@@ -75,6 +75,28 @@ def test_an_execution_needs_no_contact(moderator, path):
 
     assert started.status_code == 201
     assert (started.json["line_user"], started.json["context"]) == (None, {})
+
+
+def test_a_click_that_comes_while_an_execution_is_started_is_not_lost(moderator, conn, tenant):
+    token = row_of(conn, "tracking_link", insert_link(conn, tenant.id))["token"]
+    wait = {"mode": "waitForTracking", "delaySeconds": 60, "trackingLink": "$event.link"}
+    body = {"name": "waits", "nodes": [action_node(delay=wait)]}
+    workflow_id = moderator.post("/v1/workflows", json=body).json["id"]
+    conn.execute(
+        "CREATE FUNCTION click() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " INSERT INTO tracking_click (link_id, first_clicked_at)"
+        " VALUES (NEW.tracking_link_id, clock_timestamp()); RETURN NEW; END $$"
+    )
+    conn.execute(
+        "CREATE TRIGGER click AFTER INSERT ON scheduled_action FOR EACH ROW"
+        " EXECUTE FUNCTION click()"
+    )
+
+    path = f"/v1/workflows/{workflow_id}/executions"
+    started = moderator.post(path, json={"context": {"link": token}})
+
+    assert started.status_code == 201
+    assert conn.execute("SELECT branch FROM scheduled_action").fetchone() == ("clicked",)
 
 
 def test_an_execution_begins_with_the_newest_version_and_keeps_it(moderator, path, workflow):

@@ -140,6 +140,10 @@ def test_an_event_has_so_many_rules_and_no_more(moderator, rule, path):
         ({"enabled": 1}, [("/enabled", "field_invalid")]),
         ({"conditions": {}}, [("/conditions", "when_predicate_invalid")]),
         (
+            {"actions": [{**RULE["actions"][0], "message": "x" * 9000}] * 15},
+            [("/actions", "trigger_rule_invalid")],
+        ),
+        (
             {"conditions": [{**CONDITION, "column": "sum"}]},
             [("/conditions/0/column", "when_column_missing")],
         ),
@@ -199,9 +203,10 @@ def test_tables_and_commands_of_another_tenant_are_absent(moderator, stranger):
     ]
 
 
-def test_a_rule_may_wait_for_a_link_that_it_names(moderator, stranger, conn, tenant):
+@pytest.mark.parametrize("form", ["{}", "https://links.example/t/{}"])
+def test_a_rule_may_wait_for_a_link_that_it_names(moderator, stranger, conn, tenant, form):
     token = row_of(conn, "tracking_link", insert_link(conn, tenant.id))["token"]
-    body = {**RULE, **an_action(delay={**WAIT, "trackingLink": token})}
+    body = {**RULE, **an_action(delay={**WAIT, "trackingLink": form.format(token)})}
 
     assert moderator.post("/v1/trigger-rules", json=body).status_code == 201
     assert faults(stranger.post("/v1/trigger-rules", json=body)) == [

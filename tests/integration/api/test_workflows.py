@@ -1,5 +1,7 @@
 import pytest
 
+from tests.builders_db import row_of
+from tests.builders_delayed import insert_link
 from tests.builders_rules import NOTIFY, action_node, wait_node
 from tests.integration.api.callers import faults, problem
 
@@ -14,6 +16,7 @@ NODES = [
     },
 ]
 WORKFLOW = {"name": "offer", "nodes": NODES}
+WAIT = {"mode": "waitForTracking", "expiresSeconds": 60}
 
 
 @pytest.fixture
@@ -148,6 +151,24 @@ def test_a_workflow_of_another_tenant_is_absent(stranger, workflow, path):
             [{"type": "branch", "when": [{"column": "plan", "op": "is_empty"}]}],
             [("/nodes/0/when/0/column", "when_column_missing")],
         ),
+        (
+            [{"type": "branch", "when": [], "then": [wait_node()]}, action_node(delay=WAIT)],
+            [("/nodes/1/action/delay/trackingLink", "delay_invalid")],
+        ),
+        (
+            [action_node(delay={**WAIT, "trackingLink": "$link.nothing"})],
+            [("/nodes/0/action/delay/trackingLink", "template_link_unknown")],
+        ),
+        (
+            [wait_node(clicked=[action_node(delay={**WAIT, "trackingLink": "nothing"})])],
+            [("/nodes/0/clicked/0/action/delay/trackingLink", "tracking_link_unknown")],
+        ),
+        (
+            [wait_node(), action_node(delay={**WAIT, "on_expire": [{**NOTIFY, "delay": WAIT}]})],
+            [
+                ("/nodes/1/action/delay/on_expire/0/delay/mode", "delay_invalid"),
+            ],
+        ),
         ([starting("nothing")], [("/nodes/0/action/workflow", "action_workflow_unknown")]),
         ([starting("offer")], [("/nodes/0/action/workflow", "workflow_starts_itself")]),
     ],
@@ -179,6 +200,22 @@ def test_a_workflow_that_would_start_itself_through_others_is_refused(moderator,
     assert problem(answer)[0] == 400
     assert faults(answer) == [("/nodes/0/not_clicked/0/action/workflow", "workflow_starts_itself")]
     assert "offer → c → b → offer" in problem(answer)[2]
+
+
+@pytest.mark.parametrize("form", ["{}", "https://links.example/t/{}"])
+def test_an_action_of_a_workflow_may_wait_for_a_link_that_it_names(
+    moderator, stranger, conn, tenant, form
+):
+    token = row_of(conn, "tracking_link", insert_link(conn, tenant.id))["token"]
+    delay = {**WAIT, "trackingLink": form.format(token), "reEvaluateConditions": True}
+    body = {"name": "named", "nodes": [action_node(delay={**delay, "on_expire": [NOTIFY]})]}
+
+    made = moderator.post("/v1/workflows", json=body)
+
+    assert (made.status_code, made.json["nodes"]) == (201, body["nodes"])
+    assert faults(stranger.post("/v1/workflows", json=body)) == [
+        ("/nodes/0/action/delay/trackingLink", "tracking_link_unknown")
+    ]
 
 
 def test_a_tenant_does_not_start_the_workflows_of_another(stranger, workflow):
