@@ -23,7 +23,8 @@ from services.api.workflow_schemas import WORKFLOW_COMPONENTS
 from shared.actions.registry import ACTIONS
 
 _DESCRIPTION = (
-    "Tables whose rows fire schedule and event triggers. Errors are problem documents (RFC 9457);"
+    "Tables whose rows fire schedule and event triggers; events, rules and workflows, whose actions"
+    " may wait for their time or for a click. Errors are problem documents (RFC 9457);"
     " lists are paged by the cursor that the page before gave; a POST that creates takes an"
     " Idempotency-Key; definitions carry an ETag and their writes take If-Match."
 )
