@@ -1,13 +1,14 @@
 """A lookup that asks once for each name, however many actions of a body name it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
 from shared.actions.action import Lookup
 from shared.domain.commands import Command
 from shared.domain.records import CustomTable
-from shared.domain.workflows import Workflow
+from shared.domain.workflows import Workflow, started_in
 
 Name = TypeVar("Name")
 Found = TypeVar("Found")
@@ -32,7 +33,19 @@ class Remembered:
 
     def find_workflow(self, name: str) -> Workflow | None:
         """Return the workflow of the tenant, or None."""
-        return _once(self._workflows, name, lambda: self._lookup.find_workflow(name))
+        return _once(self._workflows, name, lambda: _outline(self._lookup.find_workflow(name)))
+
+
+def _outline(workflow: Workflow | None) -> Workflow | None:
+    """Return a workflow with those that it starts as its only nodes: all whole ones are too much.
+
+    No check asks for more, and a tenant's 500 largest would take a gigabyte.
+    """
+    if workflow is None:
+        return None
+    started = dict.fromkeys(name for _, name in started_in(workflow.nodes))
+    actions = [{"type": "start_workflow", "workflow": name} for name in started]
+    return replace(workflow, nodes=[{"type": "action", "action": action} for action in actions])
 
 
 def _once(known: dict[Name, Found], name: Name, ask: Callable[[], Found]) -> Found:

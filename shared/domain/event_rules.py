@@ -5,6 +5,7 @@ Their conditions are predicates on what the event tells (``event.<key>``) and on
 its own value is, and a cell of any other type cannot be compared.
 """
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +22,10 @@ from shared.errors import Fault
 MAX_EVENT_NAME = 200
 MAX_RULE_NAME = 200
 MAX_KEY = 200
+MAX_CONDITIONS_TEXT = 32_768
+"""Characters of a list of conditions, written as JSON: fifty lists are read for one event."""
+MAX_ACTIONS_TEXT = 131_072
+"""Characters of a rule's actions, written as JSON: one event copies those of fifty rules."""
 
 _EVENT = "event."
 _CONTACT = "line_user."
@@ -52,6 +57,9 @@ def read_conditions(
     """
     if not isinstance(raw, list) or len(raw) > MAX_PREDICATES:
         message = f"conditions must be a list of at most {MAX_PREDICATES} predicates"
+        return (), [Fault(code="when_predicate_invalid", pointer=pointer, message=message)]
+    if len(json.dumps(raw, ensure_ascii=False)) > MAX_CONDITIONS_TEXT:
+        message = f"conditions have at most {MAX_CONDITIONS_TEXT} characters together"
         return (), [Fault(code="when_predicate_invalid", pointer=pointer, message=message)]
     predicates: list[Predicate] = []
     faults: list[Fault] = []

@@ -1,5 +1,6 @@
 """What is wrong with the nodes of a workflow, as far as no action type is asked."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,8 @@ from shared.domain.workflows import LISTS, MAX_LEVELS, MAX_NODES, nodes_in, poin
 from shared.errors import Fault
 
 MAX_TARGET_URL = 2048
+MAX_NODES_TEXT = 262_144
+"""Characters of a workflow's nodes, written as JSON: every step of an execution reads them."""
 
 _LINK = re.compile("[A-Za-z_][A-Za-z0-9_]{0,63}")
 _KEYS: Mapping[str, tuple[str, ...]] = {
@@ -32,6 +35,8 @@ def workflow_faults(nodes: object) -> list[Fault]:
         return [_fault("/nodes", "nodes must be a list of at least one node")]
     if next(islice(nodes_in(nodes), MAX_NODES, None), None) is not None:
         return [_fault("/nodes", f"a workflow has at most {MAX_NODES} nodes")]
+    if len(json.dumps(nodes, ensure_ascii=False)) > MAX_NODES_TEXT:
+        return [_fault("/nodes", f"nodes have at most {MAX_NODES_TEXT} characters together")]
     found = islice(_list_faults(nodes, "/nodes", MAX_LEVELS), MAX_TOLD)
     return in_document_order({"nodes": nodes}, [*found, *_link_faults(nodes)])[:MAX_TOLD]
 

@@ -1,5 +1,6 @@
 """Rules of a tenant: make, replace. A stored rule is valid, and so are its actions."""
 
+import json
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -9,10 +10,10 @@ from psycopg import Connection
 
 from shared.actions.registry import check_actions
 from shared.domain.action_lists import action_list_faults
-from shared.domain.event_rules import TriggerRule, read_conditions
+from shared.domain.event_rules import MAX_ACTIONS_TEXT, TriggerRule, read_conditions
 from shared.domain.faults import MAX_TOLD, in_document_order
 from shared.domain.strict_json import Json
-from shared.errors import Conflict, InvalidInput, StaleVersion
+from shared.errors import Conflict, Fault, InvalidInput, StaleVersion
 from shared.queries import trigger_rules
 from shared.queries.tenants import lock_tenant
 from shared.usecases.align_states import is_same_json
@@ -90,12 +91,20 @@ def _check(conn: Connection, tenant_id: UUID, draft: RuleDraft) -> None:
     faults += action_list_faults(
         draft.actions, "/actions", name="actions", code="trigger_rule_invalid"
     )
+    faults += _size_faults(draft.actions)
     lookup = TenantLookup(conn=conn, tenant_id=tenant_id)
     faults += check_actions(draft.actions, lookup=lookup, place="rule")
     faults = faults or list(unknown_links(conn, tenant_id, _pointed(draft.actions)))
     if faults:
         document = {"conditions": draft.conditions, "actions": draft.actions}
         raise InvalidInput.of(in_document_order(document, faults)[:MAX_TOLD])
+
+
+def _size_faults(actions: Json) -> list[Fault]:
+    if len(json.dumps(actions, ensure_ascii=False)) <= MAX_ACTIONS_TEXT:
+        return []
+    message = f"actions have at most {MAX_ACTIONS_TEXT} characters together"
+    return [Fault(code="trigger_rule_invalid", pointer="/actions", message=message)]
 
 
 def _pointed(actions: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:

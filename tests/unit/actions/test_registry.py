@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from marshmallow import fields
 
+from shared.actions.lookups import Remembered
 from shared.actions.registry import ACTIONS, check_actions
 from shared.domain.columns import column_from_json
 from tests.builders import TENANT_ID
@@ -179,3 +180,14 @@ def test_the_documentation_has_every_key_of_every_type(action_type):
 
     own = set(ACTIONS[action_type].schema().fields) - COMMON
     assert [key for key in sorted(own) if f"| `{key}` |" not in section] == []
+
+
+def test_of_workflows_that_many_actions_name_only_their_starts_are_kept():
+    start = {"type": "start_workflow", "workflow": "on"}
+    long = {"type": "notify", "message": "x" * 100_000}
+    nodes = [{"type": "action", "action": action} for action in (long, start, long, start)]
+    remembered = Remembered(Known(welcome=nodes))
+
+    kept = remembered.find_workflow("welcome")
+
+    assert kept.nodes == [{"type": "action", "action": start}]

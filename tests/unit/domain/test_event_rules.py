@@ -1,10 +1,12 @@
 """Conditions of rules: which are read, and when they hold."""
 
+import json
+
 import pytest
 from hypothesis import given
 
 from shared.domain.conditions import MAX_PREDICATES, MAX_VALUES
-from shared.domain.event_rules import MAX_KEY, holds, read_conditions
+from shared.domain.event_rules import MAX_CONDITIONS_TEXT, MAX_KEY, holds, read_conditions
 from shared.domain.faults import MAX_TOLD
 from tests.builders import a_line_user
 from tests.strategies import json_values
@@ -202,6 +204,22 @@ def test_a_condition_is_refused(wrong, pointer, message):
     assert told(fine, wrong) == [("when_predicate_invalid", f"/conditions/1{pointer}", message)]
 
 
+TOO_LARGE = "conditions have at most 32768 characters together"
+
+
+def test_conditions_have_a_size_together():
+    room = MAX_CONDITIONS_TEXT - len(json.dumps([condition("event.name", "eq", "")]))
+
+    assert told(condition("event.name", "eq", "案" * room)) == []
+    assert told(condition("event.name", "eq", "案" * (room + 1))) == [
+        (
+            "when_predicate_invalid",
+            "/conditions",
+            "conditions have at most 32768 characters together",
+        )
+    ]
+
+
 @pytest.mark.parametrize("raw", [None, {}, "x", [{}] * (MAX_PREDICATES + 1)], ids=str)
 def test_conditions_are_a_bounded_list(raw):
     predicates, [fault] = read_conditions(raw, "/when")
@@ -213,7 +231,7 @@ def test_conditions_are_a_bounded_list(raw):
 
 
 def test_not_all_of_very_many_faults_are_told():
-    _, faults = read_conditions([dict.fromkeys(map(str, range(1000)))] * MAX_PREDICATES)
+    _, faults = read_conditions([dict.fromkeys(map(str, range(7)))] * MAX_PREDICATES)
 
     assert MAX_TOLD <= len(faults) <= MAX_TOLD + 10
 

@@ -1,10 +1,12 @@
 """What is told of a workflow that cannot be one."""
 
+import json
+
 import pytest
 from hypothesis import given
 
 from shared.domain.faults import MAX_TOLD
-from shared.domain.workflow_faults import MAX_TARGET_URL, links_in, workflow_faults
+from shared.domain.workflow_faults import MAX_NODES_TEXT, MAX_TARGET_URL, links_in, workflow_faults
 from shared.domain.workflows import MAX_LEVELS, MAX_NODES
 from tests.strategies import json_values
 
@@ -56,6 +58,18 @@ NO_LIST = "nodes must be a list of at least one node"
 def test_a_workflow_has_nodes(nodes):
     assert [(f.code, f.pointer, f.message) for f in workflow_faults(nodes)] == [
         ("workflow_invalid", "/nodes", NO_LIST)
+    ]
+
+
+def test_nodes_have_a_size_together():
+    def node(message):
+        return {"type": "action", "action": {"type": "notify", "message": message}}
+
+    room = MAX_NODES_TEXT - len(json.dumps([node("")]))
+
+    assert told(node("案" * room)) == []
+    assert told(node("案" * (room + 1))) == [
+        ("/nodes", "nodes have at most 262144 characters together")
     ]
 
 
@@ -174,7 +188,7 @@ def test_the_nodes_are_counted(nodes):
 
 
 def test_not_all_of_very_many_faults_are_told():
-    assert len(told(*[dict.fromkeys(map(str, range(1000)), 1) | STOP] * MAX_NODES)) == MAX_TOLD
+    assert len(told(*[dict.fromkeys(map(str, range(100)), 1) | STOP] * MAX_NODES)) == MAX_TOLD
     assert len(told(*[WAIT] * MAX_NODES)) == MAX_TOLD
 
 
