@@ -12,6 +12,7 @@ from psycopg.rows import RowMaker, dict_row
 from shared.domain.line_users import LineUser
 from shared.domain.records import Record
 from shared.domain.scheduled_actions import ClaimedAction, Execution
+from shared.domain.strict_json import Json
 
 # Each part is found by its key, however the statistics are: a LIMIT keeps the planner from joining
 # whole tables, and from walking one by what else has to be true of its row. Documents come as text,
@@ -136,7 +137,7 @@ def _claimed_action(cursor: Cursor[Any]) -> RowMaker[ClaimedAction]:
 def _readable(row: dict[str, Any]) -> ClaimedAction:
     unreadable = None
     try:
-        row |= {name: json.loads(row[name] or "null") for name in _UNREAD}
+        row |= {name: _document(name, row[name]) for name in _UNREAD}
     except (ValueError, RecursionError) as error:
         row |= _UNREAD
         unreadable = str(error)
@@ -152,6 +153,20 @@ def _readable(row: dict[str, Any]) -> ClaimedAction:
         record=_record(row),
         unreadable=unreadable,
     )
+
+
+def _document(name: str, text: str | None) -> Json:
+    """Return what a column holds. Raises ValueError, too, for a value of another form than it has.
+
+    What reads it further on would stumble, and take the whole batch along.
+    """
+    if text is None:
+        return None
+    value = json.loads(text)
+    form = list if name in ("action_results", "on_expire") else dict
+    if not isinstance(value, form):
+        raise ValueError(f"{name} holds no {'list' if form is list else 'object'}")
+    return value
 
 
 def _execution(row: Mapping[str, Any]) -> Execution | None:

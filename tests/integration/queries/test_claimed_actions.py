@@ -147,6 +147,18 @@ def test_one_that_cannot_be_read_says_so_and_spoils_no_other(conn, tenant, colum
     assert (second.unreadable, second.action_config) == (None, NOTIFY)
 
 
+@pytest.mark.parametrize("column", ["context", "action_config", "source_config", "on_expire"])
+@pytest.mark.parametrize("value", ["x", None, 5])
+def test_a_document_of_another_form_makes_its_action_alone_unreadable(conn, tenant, column, value):
+    spoiled = _held(conn, tenant, **{column: Jsonb(value)})
+    sound = _held(conn, tenant)
+
+    first, second = _load(conn, spoiled, sound)
+
+    assert column in first.unreadable
+    assert second.unreadable is None
+
+
 def test_a_contact_or_record_that_cannot_be_read_makes_the_action_unreadable(conn, tenant):
     contact = insert_line_user(conn, tenant)
     conn.execute("UPDATE line_user SET attributes = %s::jsonb", [_LONG_NUMBER])
