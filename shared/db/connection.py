@@ -1,8 +1,12 @@
 """Database sessions: how every process of the product connects, with its time limits."""
 
+import select
+
 from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
+
+from shared.lifecycle import monotonic
 
 STATEMENT_SECONDS = 30
 LOCK_SECONDS = 3
@@ -18,6 +22,7 @@ _SOCKET = {
     "tcp_user_timeout": 20_000,
 }
 _POOL_WAIT_SECONDS = 5.0
+_FRESH_SECONDS = 1.0
 
 
 def connect(
@@ -41,13 +46,14 @@ def connect(
 
 
 def open_pool(url: str, *, application_name: str, size: int) -> ConnectionPool[Connection]:
-    """Open a pool of at most ``size`` such sessions; each is checked when it is handed out.
+    """Open a pool of at most ``size`` such sessions, each alive when it is handed out.
 
     It opens even while the database is away; then taking a session raises
     ``psycopg_pool.PoolTimeout`` after 5 seconds, until the database is back.
     """
     return ConnectionPool(
-        _conninfo(
+        connection_class=_PooledSession,
+        conninfo=_conninfo(
             url,
             application_name=application_name,
             statement_seconds=STATEMENT_SECONDS,
@@ -60,10 +66,36 @@ def open_pool(url: str, *, application_name: str, size: int) -> ConnectionPool[C
         # Its pauses double up to this: a longer one would outlast the return of the database. Given
         # up, a session is opened again when one is asked for.
         reconnect_timeout=_POOL_WAIT_SECONDS,
-        check=ConnectionPool.check_connection,
+        check=_check,
         name=application_name,
         open=True,
     )
+
+
+class _PooledSession(Connection):
+    """A session that knows when the server was last asked whether it lives."""
+
+    checked_at = 0.0
+
+
+def _check(conn: Connection) -> None:
+    """Raise ``psycopg.OperationalError`` for a session that is lost.
+
+    A question to the server for each short use would cost as much as the use. A server that ends a
+    session says so on its socket; what went silent is noticed by asking once a second.
+    """
+    assert isinstance(conn, _PooledSession)
+    now = monotonic()
+    if now - conn.checked_at < _FRESH_SECONDS and not _has_something_to_read(conn):
+        return
+    ConnectionPool.check_connection(conn)
+    conn.checked_at = now
+
+
+def _has_something_to_read(conn: Connection) -> bool:
+    poll = select.poll()
+    poll.register(conn.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _conninfo(url: str, *, application_name: str, statement_seconds: int, lock_seconds: int) -> str:
