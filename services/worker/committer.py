@@ -35,7 +35,9 @@ from shared.observability import metrics
 
 _log = structlog.get_logger()
 _GROUP = 256
+# How long a group waits for company: a thread may wait for its answer, or nobody does.
 _AGE_SECONDS = 0.003
+_QUIET_AGE_SECONDS = 0.015
 _PAUSE_LIMIT_SECONDS = 5.0
 _GIVING_UP_SECONDS = 1.0
 # What PostgreSQL or its driver has against a value, and what keeps a row from being written just
@@ -51,9 +53,13 @@ _TROUBLES_OF_A_ROW = (LockNotAvailable, DeadlockDetected, SerializationFailure, 
 
 @dataclass(slots=True)
 class _Entry:
-    """``tried``: it was sent before, and nobody knows what came of it."""
+    """``tried``: it was sent before, and nobody knows what came of it.
+
+    ``awaited``: somebody waits for the answer.
+    """
 
     step: Step
+    awaited: bool = True
     written: "Future[bool]" = field(default_factory=Future)
     tried: bool = False
 
@@ -75,6 +81,7 @@ class Committer:
         self._conn: Connection | None = None
         self._ready = threading.Condition()
         self._entries: list[_Entry] = []
+        self._in_no_hurry = False
         self._closing = False
         self._ended = False
         self._give_up = Stop()
@@ -89,17 +96,20 @@ class Committer:
         """Whether steps are being written."""
         return self._thread.is_alive()
 
-    def submit(self, step: Step) -> "Future[bool]":
+    def submit(self, step: Step, *, awaited: bool = True) -> "Future[bool]":
         """Put a step into the next group; the future says whether the lease still held.
 
-        After the end nothing is written any more, and the answer is no.
+        One that is not ``awaited`` may wait longer for company. After the end nothing is written
+        any more, and the answer is no.
         """
-        entry = _Entry(step)
+        entry = _Entry(step, awaited=awaited)
         with self._ready:
             if self._ended:
                 entry.written.set_result(False)
-            else:
-                self._entries.append(entry)
+                return entry.written
+            self._entries.append(entry)
+            # To wake the thread for each step would cost more than the step.
+            if len(self._entries) in (1, _GROUP) or (awaited and self._in_no_hurry):
                 self._ready.notify()
         return entry.written
 
@@ -131,14 +141,24 @@ class Committer:
         """Wait for a first step, then a few milliseconds for company; [] when closed and empty."""
         with self._ready:
             self._ready.wait_for(lambda: self._entries or self._closing)
-            if not self._closing and len(self._entries) < _GROUP:
-                self._ready.wait_for(
-                    lambda: len(self._entries) >= _GROUP or self._closing, timeout=_AGE_SECONDS
-                )
+            self._wait_for_company()
             size = _first_repeat(self._entries[:_GROUP])
             group, self._entries = self._entries[:size], self._entries[size:]
             self._ended = not group
             return group
+
+    def _wait_for_company(self) -> None:
+        self._ready.wait_for(self._is_full, timeout=_AGE_SECONDS)
+        self._in_no_hurry = not any(entry.awaited for entry in self._entries)
+        if self._in_no_hurry:
+            self._ready.wait_for(
+                lambda: self._is_full() or self._entries[-1].awaited,
+                timeout=_QUIET_AGE_SECONDS - _AGE_SECONDS,
+            )
+            self._in_no_hurry = False
+
+    def _is_full(self) -> bool:
+        return len(self._entries) >= _GROUP or self._closing
 
     def _write(self, group: list[_Entry]) -> list[_Entry]:
         """Write a group, together or else one by one; return what is to be written later."""

@@ -203,3 +203,27 @@ def test_closing_gives_up_on_a_database_that_stays_away(bench, url):
 
     assert written.result() is False
     assert bench.run(run_id)["status"] == "running"
+
+
+def test_what_nobody_waits_for_goes_with_what_somebody_does(bench, monkeypatch):
+    monkeypatch.setattr("services.worker.committer._QUIET_AGE_SECONDS", 3600)
+    ids, runs = claimed(bench, 3)
+
+    quiet = [bench.committer.submit(a_finish(run), awaited=False) for run in runs[:2]]
+    assert not wait(quiet, timeout=0.1).done
+    assert bench.committer.submit(a_finish(runs[2])).result(30)
+
+    assert all(future.result(30) for future in quiet)
+    assert {bench.run(id)["status"] for id in ids} == {"done"}
+
+
+def test_what_nobody_waits_for_is_written_by_its_age_and_before_the_end(bench, monkeypatch):
+    ids, runs = claimed(bench, 2)
+
+    by_age = bench.committer.submit(a_finish(runs[0]), awaited=False)
+    assert by_age.result(30)
+    monkeypatch.setattr("services.worker.committer._QUIET_AGE_SECONDS", 3600)
+    bench.committer.submit(a_finish(runs[1]), awaited=False)
+    bench.committer.close(seconds=30)
+
+    assert {bench.run(id)["status"] for id in ids} == {"done"}
