@@ -16,6 +16,7 @@ class _Lease(TypedDict):
     worker_id: int
     lease_token: UUID
     lease_seconds: float
+    external_types: Sequence[str]
 
 
 class Claimer:
@@ -31,12 +32,15 @@ class Claimer:
         worker_id: int,
         holdings: Holdings,
         lease_seconds: int,
+        external_types: Sequence[str] = (),
     ) -> None:
+        """``external_types``: actions of these begin with an intent, noted by the claim itself."""
         self._connect = connect
         self._conn: Connection | None = None
         self._worker_id = worker_id
         self._holdings = holdings
         self._lease_seconds = lease_seconds
+        self._external_types = external_types
         self._unanswered: set[tuple[WorkKind, UUID]] = set()
 
     def claim(self, kind: WorkKind, references: Sequence[Reference]) -> list[Claimed]:
@@ -75,7 +79,10 @@ class Claimer:
         self, kind: WorkKind, claim: Callable[[Connection, _Lease], Sequence[Claimed]]
     ) -> list[Claimed]:
         lease = _Lease(
-            worker_id=self._worker_id, lease_token=uuid4(), lease_seconds=self._lease_seconds
+            worker_id=self._worker_id,
+            lease_token=uuid4(),
+            lease_seconds=self._lease_seconds,
+            external_types=self._external_types,
         )
         conn = self._session()
         # The lease counts from before the claim was sent: its answer may have been late.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from shared.actions.action import Action, CheckContext, Config, Lookup
+from shared.actions.action import Action, CheckContext, Config, Lookup, Services
 from shared.actions.api_call import ApiCall
 from shared.actions.create_record import CreateRecord
 from shared.actions.delete_record import DeleteRecord
@@ -33,6 +33,11 @@ ACTIONS: Mapping[str, Action] = {
     "invoke_command": InvokeCommand(),
     "start_workflow": StartWorkflow(),
 }
+
+
+def external_types(services: Services) -> list[str]:
+    """Return the types whose actions are sent to somebody else."""
+    return [type for type, action in ACTIONS.items() if action.effect(services) == "external"]
 
 
 def check_actions(

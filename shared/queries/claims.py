@@ -60,7 +60,40 @@ SET status = '{held}',
     starts = work.starts + 1,
     next_attempt_at = NULL,
     announce_at = NULL,
-    updated_at = clock_timestamp()
+    updated_at = clock_timestamp(),
+"""
+
+# The intent of an external action that comes first: what would be written next, for each by itself.
+# Not where it must not be sent twice: until it is about to be sent, nobody shall say that it may
+# have been. A large definition is not read here.
+_OPEN_RUN = """
+    open_action = CASE
+        WHEN work.action_results = '[]' AND (
+            SELECT
+                first.action ->> 'type' = ANY(%(external_types)s)
+                AND first.action ->> 'on_unknown' IS DISTINCT FROM 'fail'
+                AND NOT first.action ? 'delay'
+            FROM definition
+            CROSS JOIN LATERAL (
+                SELECT CASE
+                    WHEN pg_column_size(body) <= 8000 THEN body #> '{{trigger,actions,0}}'
+                END AS action
+            ) AS first
+            WHERE definition.tenant_id = work.tenant_id AND definition.hash = work.definition_hash
+        ) THEN 0
+        ELSE work.open_action
+    END
+"""
+
+_OPEN_ACTION = """
+    open_action = CASE
+        WHEN work.action_results = '[]'
+            AND work.mode = 'normal'
+            AND work.action_type = ANY(%(external_types)s)
+            AND work.action_config ->> 'on_unknown' IS DISTINCT FROM 'fail'
+            THEN 0
+        ELSE work.open_action
+    END
 """
 
 _CLAIMED_RUN = """
@@ -125,8 +158,18 @@ def _offered(references: Sequence[Reference]) -> dict[str, Any]:
     }
 
 
-_TAKE_OFFERED = _OFFERED + _CLAIM + _OF_DUE
-_CLAIM_OFFERED = made_for("trigger_run", _TAKE_OFFERED + _CLAIMED_RUN)
+def _lease(
+    worker_id: int, lease_token: UUID, lease_seconds: float, external_types: Sequence[str]
+) -> dict[str, Any]:
+    return {
+        "worker_id": worker_id,
+        "lease_token": lease_token,
+        "lease_seconds": lease_seconds,
+        "external_types": list(external_types),
+    }
+
+
+_CLAIM_OFFERED = made_for("trigger_run", _OFFERED + _CLAIM + _OPEN_RUN + _OF_DUE + _CLAIMED_RUN)
 
 
 def claim(
@@ -136,18 +179,21 @@ def claim(
     worker_id: int,
     lease_token: UUID,
     lease_seconds: float,
+    external_types: Sequence[str] = (),
 ) -> list[ClaimedRun]:
     """pending -> running: take the referenced runs that are due under the references' tokens.
 
     ``lease_token`` is new, one for the batch. A run that is not returned is held by somebody, not
     due, or gone: never an error.
     """
-    lease = {"worker_id": worker_id, "lease_token": lease_token, "lease_seconds": lease_seconds}
+    lease = _lease(worker_id, lease_token, lease_seconds, external_types)
     with conn.cursor(row_factory=_claimed_run) as cursor:
         return cursor.execute(_CLAIM_OFFERED, _offered(references) | lease).fetchall()
 
 
-_CLAIM_OFFERED_ACTIONS = made_for("scheduled_action", _TAKE_OFFERED + _CLAIMED_ID)
+_CLAIM_OFFERED_ACTIONS = made_for(
+    "scheduled_action", _OFFERED + _CLAIM + _OPEN_ACTION + _OF_DUE + _CLAIMED_ID
+)
 
 
 def claim_actions(
@@ -157,16 +203,16 @@ def claim_actions(
     worker_id: int,
     lease_token: UUID,
     lease_seconds: float,
+    external_types: Sequence[str] = (),
 ) -> list[int]:
     """pending -> processing: as ``claim``, of scheduled actions; return their ids."""
-    lease = {"worker_id": worker_id, "lease_token": lease_token, "lease_seconds": lease_seconds}
+    lease = _lease(worker_id, lease_token, lease_seconds, external_types)
     return [id for (id,) in conn.execute(_CLAIM_OFFERED_ACTIONS, _offered(references) | lease)]
 
 
-_TAKE_OLDEST = OLDEST_DUE + _TAKEN + _CLAIM + _OF_TAKEN
-_TAKE_FAIREST = FAIREST_DUE + _TAKEN + _CLAIM + _OF_TAKEN
-_CLAIM_OLDEST = made_for("trigger_run", _TAKE_OLDEST + _CLAIMED_RUN)
-_CLAIM_FAIREST = made_for("trigger_run", _TAKE_FAIREST + _CLAIMED_RUN)
+_TAKE_RUN = _TAKEN + _CLAIM + _OPEN_RUN + _OF_TAKEN + _CLAIMED_RUN
+_CLAIM_OLDEST = made_for("trigger_run", OLDEST_DUE + _TAKE_RUN)
+_CLAIM_FAIREST = made_for("trigger_run", FAIREST_DUE + _TAKE_RUN)
 
 
 def claim_due(
@@ -178,6 +224,7 @@ def claim_due(
     worker_id: int,
     lease_token: UUID,
     lease_seconds: float,
+    external_types: Sequence[str] = (),
 ) -> list[ClaimedRun]:
     """pending -> running: take up to ``limit`` due runs; for a worker without a broker.
 
@@ -185,15 +232,16 @@ def claim_due(
     The oldest, or with ``after`` the oldest of each tenant in turn, as ``announce_batch_fairly``
     does. A run whose worker was lost comes alone.
     """
-    lease = {"worker_id": worker_id, "lease_token": lease_token, "lease_seconds": lease_seconds}
+    lease = _lease(worker_id, lease_token, lease_seconds, external_types)
     parameters = {"urgent": urgent, "limit": limit, "after": after} | lease
     statement = _CLAIM_OLDEST if after is None else _CLAIM_FAIREST
     with conn.cursor(row_factory=_claimed_run) as cursor:
         return cursor.execute(statement, parameters).fetchall()
 
 
-_CLAIM_OLDEST_ACTIONS = made_for("scheduled_action", _TAKE_OLDEST + _CLAIMED_ID)
-_CLAIM_FAIREST_ACTIONS = made_for("scheduled_action", _TAKE_FAIREST + _CLAIMED_ID)
+_TAKE_ACTION = _TAKEN + _CLAIM + _OPEN_ACTION + _OF_TAKEN + _CLAIMED_ID
+_CLAIM_OLDEST_ACTIONS = made_for("scheduled_action", OLDEST_DUE + _TAKE_ACTION)
+_CLAIM_FAIREST_ACTIONS = made_for("scheduled_action", FAIREST_DUE + _TAKE_ACTION)
 
 
 def claim_due_actions(
@@ -205,9 +253,10 @@ def claim_due_actions(
     worker_id: int,
     lease_token: UUID,
     lease_seconds: float,
+    external_types: Sequence[str] = (),
 ) -> list[int]:
     """pending -> processing: as ``claim_due``, of scheduled actions; return their ids."""
-    lease = {"worker_id": worker_id, "lease_token": lease_token, "lease_seconds": lease_seconds}
+    lease = _lease(worker_id, lease_token, lease_seconds, external_types)
     parameters = {"urgent": urgent, "limit": limit, "after": after} | lease
     statement = _CLAIM_OLDEST_ACTIONS if after is None else _CLAIM_FAIREST_ACTIONS
     return [id for (id,) in conn.execute(statement, parameters)]
