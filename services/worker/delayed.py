@@ -10,7 +10,7 @@ from shared.domain.runs import ClaimedRun
 from shared.domain.scheduled_actions import NewAction
 from shared.domain.strict_json import Json
 from shared.domain.templates import text_of
-from shared.effects.delays import after_schedule, schedule
+from shared.effects.delays import schedule
 from shared.errors import AppError
 
 
@@ -34,7 +34,6 @@ class Delayed:
         """Record the action, once; the run does not wait for it."""
         delay = delay_of(config)
         assert delay is not None
-        clicks = context.services.clicks
         with context.connect() as conn:
             try:
                 recorded = schedule(
@@ -42,20 +41,12 @@ class Delayed:
                     self._request(config, context),
                     delay=delay,
                     link_token=_link_token(delay, context),
-                    clicks=clicks,
+                    clicks=context.services.clicks,
                     now=context.now,
                 )
             except AppError as error:
                 raise ActionFailed(error.message) from error
-        link_id = recorded.link_id
-
-        def look_again() -> None:
-            assert link_id is not None
-            with context.connect() as conn:
-                after_schedule(conn, tenant_id=context.tenant_id, link_id=link_id, clicks=clicks)
-
-        if link_id is not None:
-            context.after_commit.append(look_again)
+        context.look_again(recorded.link_id)
         return {"scheduled_action_id": recorded.action_id}
 
     def _request(self, config: Config, context: ActionContext) -> NewAction:

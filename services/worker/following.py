@@ -12,9 +12,9 @@ from psycopg import Connection
 from shared.db.clock import server_now
 from shared.domain.delays import delay_of, without_delay
 from shared.domain.scheduled_actions import Branch, ClaimedAction, NewAction
-from shared.effects.delays import ON_EXPIRY_ALONE, after_schedule, timed, wake
+from shared.effects.delays import ON_EXPIRY_ALONE, after_schedule, record, timed
 from shared.effects.workflow_steps import follow_up
-from shared.queries.scheduled_actions import has_later_step, insert_actions
+from shared.queries.scheduled_actions import has_later_step
 from shared.tracking.click_store import ClickStore
 
 
@@ -42,8 +42,7 @@ class NextStep:
         step = follow_up(conn, self.action, branch=self.branch, clicks=self.clicks, now=now)
         self._link_id = None if step is None else step.tracking_link_id
         if step is not None:
-            insert_actions(conn, [step], now=now)
-            wake(conn, [step], now=now)
+            record(conn, [step], now=now)
 
     def settle(self, conn: Connection) -> None:
         """Find a click that came while the next wait was being recorded."""
@@ -62,9 +61,7 @@ class OnExpiry:
     def record(self, conn: Connection) -> None:
         """Record them, each once."""
         now = server_now(conn)
-        actions = self.actions(now=now)
-        insert_actions(conn, actions, now=now)
-        wake(conn, actions, now=now)
+        record(conn, self.actions(now=now), now=now)
         if self.then is not None:
             self.then.record(conn)
 

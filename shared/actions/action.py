@@ -4,6 +4,7 @@ from collections.abc import Callable, Container, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any, ClassVar, Literal, Protocol
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from shared.domain.strict_json import Json
 from shared.domain.templates import TemplateContext, render
 from shared.domain.triggers import On, ScheduleKind
 from shared.domain.workflows import Workflow
+from shared.effects.delays import after_schedule
 from shared.errors import Fault, InvalidInput
 from shared.tracking.click_store import ClickStore
 
@@ -130,6 +132,20 @@ class ActionContext:
             return render(value, template or self.template)
         except InvalidInput as error:
             raise ActionFailed(error.message) from error
+
+    def look_again(self, link_id: int | None) -> None:
+        """Have a link looked at once more when the wait for it, just recorded, is committed.
+
+        None: nothing waits.
+        """
+        if link_id is not None:
+            self.after_commit.append(partial(self._look_again, link_id))
+
+    def _look_again(self, link_id: int) -> None:
+        with self.connect() as conn:
+            after_schedule(
+                conn, tenant_id=self.tenant_id, link_id=link_id, clicks=self.services.clicks
+            )
 
 
 class Action(Protocol):

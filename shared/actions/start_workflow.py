@@ -1,7 +1,6 @@
 """start_workflow: start an execution of a workflow of the same tenant."""
 
 import re
-from functools import partial
 from typing import ClassVar
 
 from marshmallow import ValidationError
@@ -16,7 +15,6 @@ from shared.domain.line_users import LineUser
 from shared.domain.strict_json import Json
 from shared.domain.templates import text_of, tokens_in
 from shared.domain.workflows import MAX_WORKFLOW_NAME
-from shared.effects.delays import after_schedule
 from shared.effects.workflow_steps import start_execution
 from shared.errors import AppError, Fault
 from shared.queries.line_users import find_line_user
@@ -106,16 +104,8 @@ class StartWorkflow:
                 )
             except AppError as error:
                 raise ActionFailed(error.message) from error
-        if started.link_id is not None:
-            context.after_commit.append(partial(_look_again, context, started.link_id))
+        context.look_again(started.link_id)
         return {"execution_id": str(started.execution_id)}
-
-
-def _look_again(context: ActionContext, link_id: int) -> None:
-    """Find a click that came while the first step was being recorded."""
-    clicks = context.services.clicks
-    with context.connect() as conn:
-        after_schedule(conn, tenant_id=context.tenant_id, link_id=link_id, clicks=clicks)
 
 
 def _given(config: Config, context: ActionContext) -> dict[str, Json]:

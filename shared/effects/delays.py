@@ -16,7 +16,7 @@ link is still locked until (2) commits (``find_link_to_watch``), so that the swe
 repeats the unlock; at the latest, the deadline finds the durable click.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from psycopg import Connection
 from shared.domain.delays import Delay, delay_of
 from shared.domain.scheduled_actions import NewAction
 from shared.domain.tracking import TrackingLink, is_link_token, token_in
+from shared.domain.work import Reference
 from shared.errors import NotFound
 from shared.observability import metrics
 from shared.queries.notifications import notify_work
@@ -75,8 +76,7 @@ def schedule(
     if delay is not None and delay.mode == "waitForTracking":
         watched = watch(conn, request.tenant_id, link_token or "", clicks)
     action = timed(request, delay, watched=watched, now=now)
-    inserted = insert_actions(conn, [action], now=now)
-    wake(conn, [action], now=now)
+    inserted = record(conn, [action], now=now)
     action_id = (
         inserted[0].id if inserted else find_action_id(conn, request.tenant_id, request.origin_key)
     )
@@ -153,10 +153,15 @@ def waiting(
     )
 
 
-def wake(conn: Connection, actions: Iterable[NewAction], *, now: datetime) -> None:
-    """Tell at commit who announces and executes, if one of the actions is due or nearly so."""
+def record(conn: Connection, actions: Sequence[NewAction], *, now: datetime) -> list[Reference]:
+    """Record actions, each once; return references to those that were not recorded before.
+
+    If one is due or nearly so, who announces and executes is told at the commit.
+    """
+    inserted = insert_actions(conn, actions, now=now)
     if any(action.execute_at <= now + _SOON for action in actions):
         notify_work(conn)
+    return inserted
 
 
 def after_schedule(conn: Connection, *, tenant_id: UUID, link_id: int, clicks: ClickStore) -> bool:

@@ -18,13 +18,12 @@ from shared.domain.line_users import LineUser
 from shared.domain.scheduled_actions import Branch, ClaimedAction, NewAction
 from shared.domain.tracking import TOKEN_BYTES, link_token
 from shared.domain.workflows import Workflow, branch_step, first_step, next_step, wait_nodes
-from shared.effects.delays import wake
+from shared.effects.delays import record
 from shared.effects.record_writes import MAX_DEPTH, ChainTooDeep
 from shared.effects.step_actions import Way, step_at
 from shared.errors import NotFound
 from shared.queries.executions import find_execution_id, insert_execution
 from shared.queries.line_users import find_line_user
-from shared.queries.scheduled_actions import insert_actions
 from shared.queries.tracking import insert_link
 from shared.queries.workflows import read_nodes
 from shared.tracking.click_store import ClickStore
@@ -133,8 +132,7 @@ def _take_first_step(conn: Connection, way: Way, clicks: ClickStore, *, now: dat
     if path is None:
         return Started(execution_id=way.execution_id)
     step = step_at(conn, way, path, clicks=clicks, now=now)
-    insert_actions(conn, [step], now=now)
-    wake(conn, [step], now=now)
+    record(conn, [step], now=now)
     return Started(execution_id=way.execution_id, link_id=step.tracking_link_id)
 
 

@@ -17,12 +17,11 @@ from shared.domain.line_users import LineUser, cells
 from shared.domain.scheduled_actions import NewAction
 from shared.domain.strict_json import Json
 from shared.domain.templates import TemplateContext, render, text_of
-from shared.effects.delays import after_schedule, timed, wake, watch
+from shared.effects.delays import after_schedule, record, timed, watch
 from shared.errors import Conflict, Fault, InvalidInput, NotFound
 from shared.queries import events
 from shared.queries.events import TakenEvent
 from shared.queries.line_users import find_line_user
-from shared.queries.scheduled_actions import insert_actions
 from shared.queries.tenants import get_tenant
 from shared.queries.trigger_rules import list_enabled_rules
 from shared.tracking.click_store import ClickStore
@@ -180,10 +179,9 @@ def _schedule(
         for rule in rules
         for position in range(len(rule.actions))
     ]
-    action_ids = sorted(reference.id for reference in insert_actions(conn, actions, now=story.now))
+    action_ids = sorted(reference.id for reference in record(conn, actions, now=story.now))
     if action_ids:
         events.keep_actions(conn, story.event_id, action_ids)
-        wake(conn, actions, now=story.now)
     taken = TakenEvent(
         id=story.event_id,
         name=story.event.name,
