@@ -13,7 +13,8 @@ conditional UPDATE lets a row have one branch, once. The first look only saves t
 finds what was clicked long before. Without (3), the interleaving 1 b c 2 would lose its click, and
 Redis cannot mend it, since its "no" proves nothing. Should the process die between (2) and (3), the
 link is still locked until (2) commits (``find_link_to_watch``), so that the sweep of untried clicks
-repeats the unlock; at the latest, the deadline finds the durable click.
+repeats the unlock; at the latest, the deadline finds the durable click. Should a clicker die
+between (a) and (b), then whoever believes Redis does (b) in its place (``RedisClicks.clicked_at``).
 """
 
 from collections.abc import Mapping, Sequence
