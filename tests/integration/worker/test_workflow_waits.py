@@ -4,7 +4,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from shared.db.clock import server_now
-from shared.queries.action_moves import bring_forward, cancel
+from shared.queries.action_moves import bring_forward, cancel, rearm
 from shared.queries.executions import get_execution
 from tests.builders_db import LONG_AGO, insert_tenant
 from tests.builders_delayed import insert_workflow
@@ -331,3 +331,21 @@ def test_an_expired_action_ends_and_is_followed_in_one_transaction(
 
     assert sorted(bench.messages()) == sorted(["after", *(["expired"] if on_expire else [])])
     assert [path for path, _ in steps(bench)] == ["0", "1", "2"]
+
+
+def test_an_expired_action_that_cannot_be_followed_fails_until_it_is_retried(bench, conn):
+    workflow, _ = start(conn, [wait_for_click(), waiting(), act(notify("after"))])
+    run_on(bench, rounds=1)
+    [nodes] = conn.execute("SELECT nodes FROM workflow_version").fetchone()
+    conn.execute("""UPDATE workflow_version SET nodes = '[{"type": "gone"}, {}, {}]'""")
+    run_on(bench, rounds=2)
+    failed = the_wait(bench)
+
+    conn.execute("UPDATE workflow_version SET nodes = %s", [Jsonb(nodes)])
+    assert rearm(conn, workflow.tenant_id, failed["id"], now=server_now(conn))
+    run_on(bench)
+
+    assert failed["status"] == "failed"
+    assert failed["error"].startswith("what follows could not be recorded: ")
+    assert steps(bench) == [("0", "done"), ("1", "cancelled"), ("2", "done")]
+    assert bench.messages() == ["after"]
