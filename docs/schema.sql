@@ -250,7 +250,7 @@ CREATE INDEX scheduled_action_of_contact ON public.scheduled_action USING btree 
 CREATE INDEX scheduled_action_of_record ON public.scheduled_action USING btree (table_id, record_id, id DESC) WHERE (record_id IS NOT NULL);
 CREATE INDEX scheduled_action_of_workflow ON public.scheduled_action USING btree (workflow_id, id DESC) WHERE (workflow_id IS NOT NULL);
 CREATE INDEX scheduled_action_oldest ON public.scheduled_action USING btree (urgent, announce_at, id) WHERE (status = 'pending'::text);
-CREATE INDEX scheduled_action_waiting ON public.scheduled_action USING btree (tracking_link_id) WHERE ((status = 'pending'::text) AND (mode = 'waitForTracking'::text) AND (branch IS NULL));
+CREATE INDEX scheduled_action_waiting ON public.scheduled_action USING btree (tracking_link_id, id) WHERE ((status = 'pending'::text) AND (mode = 'waitForTracking'::text) AND (branch IS NULL));
 
 CREATE TABLE signing_key (
     id uuid DEFAULT gen_random_uuid() NOT NULL,

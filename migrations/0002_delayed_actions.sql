@@ -195,7 +195,7 @@ CREATE UNIQUE INDEX one_step_per_node ON scheduled_action (execution_id, workflo
 CREATE INDEX scheduled_action_oldest ON scheduled_action (urgent, announce_at, id) WHERE status = 'pending';
 CREATE INDEX scheduled_action_fair ON scheduled_action (tenant_id, urgent, announce_at, id) WHERE status = 'pending';
 CREATE INDEX scheduled_action_held ON scheduled_action (worker_id) WHERE status = 'processing';
-CREATE INDEX scheduled_action_waiting ON scheduled_action (tracking_link_id)
+CREATE INDEX scheduled_action_waiting ON scheduled_action (tracking_link_id, id)
     WHERE status = 'pending' AND mode = 'waitForTracking' AND branch IS NULL;
 CREATE INDEX scheduled_action_listed ON scheduled_action (tenant_id, id DESC);
 CREATE INDEX scheduled_action_by_status ON scheduled_action (tenant_id, status, id DESC);

@@ -209,31 +209,44 @@ def lock_untried(conn: Connection, link_id: int) -> bool:
     return conn.execute(_LOCK_UNTRIED, {"link_id": link_id}).fetchone() is not None
 
 
+UNLOCKED_AT_ONCE = 1000
+"""Waits that one call of ``unlock`` gives their branch: a whole campaign may wait for one link."""
+
 # The one statement that lets a click win. It judges by the click's recorded instant; only the
 # moment of becoming due is read from the clock.
 _UNLOCK = """
-UPDATE scheduled_action AS action
+WITH waiting AS MATERIALIZED (
+    SELECT id
+    FROM scheduled_action
+    WHERE tracking_link_id = %(link_id)s
+        AND status = 'pending'
+        AND mode = 'waitForTracking'
+        AND branch IS NULL
+        AND expires_at > (
+            SELECT first_clicked_at
+            FROM tracking_click
+            WHERE link_id = %(link_id)s
+        )
+    ORDER BY id
+    LIMIT %(limit)s
+    FOR UPDATE
+)
+UPDATE scheduled_action
 SET branch = 'clicked', urgent = true, next_attempt_at = clock_timestamp(),
     announce_at = clock_timestamp(), updated_at = clock_timestamp()
-FROM tracking_click AS click
-WHERE click.link_id = %(link_id)s
-    AND action.tracking_link_id = click.link_id
-    AND action.status = 'pending'
-    AND action.mode = 'waitForTracking'
-    AND action.branch IS NULL
-    AND click.first_clicked_at < action.expires_at
-RETURNING action.id, action.lease_token AS token
+WHERE id = ANY(ARRAY(SELECT id FROM waiting))
+RETURNING id, lease_token AS token
 """
 
 
 def unlock(conn: Connection, link_id: int) -> list[Reference]:
     """pending -> pending: the waits on a link that was clicked in time take the clicked branch.
 
-    They are urgent and due at once; returned are those that this call unlocked.
+    They are urgent and due at once; returned are those that this call unlocked. As many as
+    ``UNLOCKED_AT_ONCE``: there may be more.
     """
-    return [
-        Reference(id=id, token=token) for id, token in conn.execute(_UNLOCK, {"link_id": link_id})
-    ]
+    parameters = {"link_id": link_id, "limit": UNLOCKED_AT_ONCE}
+    return [Reference(id=id, token=token) for id, token in conn.execute(_UNLOCK, parameters)]
 
 
 _MARK_TRIED = """

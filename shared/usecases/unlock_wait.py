@@ -21,6 +21,13 @@ from shared.tracking.click_store import ClickStore
 
 _log = structlog.get_logger()
 
+# None of them may keep the sweep from the links behind.
+_TROUBLES_OF_A_LINK = (
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.DeadlockDetected,
+    psycopg.errors.QueryCanceled,
+)
+
 
 def take_click(
     conn: Connection, token: str, *, clicked_at: datetime, clicks: ClickStore
@@ -51,7 +58,8 @@ def check_and_complete_delay_wait(conn: Connection, link_id: int) -> list[Refere
 
     Both sides call it after their commit, and the sweep for what neither came to. One conditional
     UPDATE decides, so that expiry and click never both win. Returned are the rows unlocked by this
-    call: none when there was no click, no wait, or somebody else was first.
+    call: none when there was no click, no wait, or somebody else was first. What is more than one
+    call unlocks is left to the sweep.
     """
     with conn.transaction():
         # First of all: with this lock nobody is recording a wait that the next statement cannot see
@@ -60,7 +68,7 @@ def check_and_complete_delay_wait(conn: Connection, link_id: int) -> list[Refere
         unlocked = tracking.unlock(conn, link_id)
         if unlocked:
             notify_work(conn)
-        if settles:
+        if settles and not _is_full(unlocked):
             tracking.mark_tried(conn, link_id)
     metrics.WAITS_UNLOCKED.inc(len(unlocked))
     return unlocked
@@ -69,12 +77,19 @@ def check_and_complete_delay_wait(conn: Connection, link_id: int) -> list[Refere
 def sweep_clicks(conn: Connection, *, after: int = 0, limit: int) -> int | None:
     """Unlock what untried clicks should have unlocked; return where the next call goes on.
 
-    None: there was no more. A link on which somebody else is at work is left to the next sweep.
+    None: there was no more. A link on which somebody else is at work is left to the next sweep; one
+    for which more waits than a call unlocks is where the next call goes on.
     """
     links = tracking.list_untried(conn, after=after, limit=limit)
     for link_id in links:
         try:
-            check_and_complete_delay_wait(conn, link_id)
-        except psycopg.errors.LockNotAvailable:
-            _log.warning("unlock_postponed", link_id=link_id, reason="LockNotAvailable")
+            if _is_full(check_and_complete_delay_wait(conn, link_id)):
+                return link_id - 1
+        except _TROUBLES_OF_A_LINK as error:
+            _log.warning("unlock_postponed", link_id=link_id, reason=type(error).__name__)
     return links[-1] if len(links) == limit else None
+
+
+def _is_full(unlocked: list[Reference]) -> bool:
+    """Whether there may be more to unlock than one call does."""
+    return len(unlocked) == tracking.UNLOCKED_AT_ONCE

@@ -52,7 +52,11 @@ def test_statements_on_links_and_clicks_use_their_index(conn, known):
         (tracking._FIND_LINK, known, of_token),
         (tracking._WATCH_LINK, known, of_token),
         (tracking._LOCK_UNTRIED, known, ("tracking_link_pkey", "tracking_click_")),
-        (tracking._UNLOCK, known, ("scheduled_action_waiting", "tracking_click_pkey")),
+        (
+            tracking._UNLOCK,
+            known | {"limit": 1000},
+            ("scheduled_action_waiting", "tracking_click_pkey"),
+        ),
         (
             tracking._LIST_UNTRIED,
             {"after": 0, "limit": 100},

@@ -7,7 +7,13 @@ import pytest
 from shared.db.clock import server_now
 from shared.domain.tracking import TOKEN_BYTES, link_token
 from shared.queries.notifications import listen_for_work
-from shared.queries.tracking import find_click, find_link_to_watch, list_untried, unlock
+from shared.queries.tracking import (
+    UNLOCKED_AT_ONCE,
+    find_click,
+    find_link_to_watch,
+    list_untried,
+    unlock,
+)
 from shared.tracking.click_store import PostgresClicks
 from shared.usecases.unlock_wait import check_and_complete_delay_wait, sweep_clicks, take_click
 from tests.builders_db import FAR_OFF, LONG_AGO, insert_tenant, row_of
@@ -189,3 +195,50 @@ def test_the_unlock_decides_once_when_two_come_at_a_time(conn, other_conn, wait)
     second = unlock(other_conn, wait["tracking_link_id"])
 
     assert ([row.id for row in first], second) == ([wait["id"]], [])
+
+
+def _insert_waits(conn, wait, count):
+    """Insert so many more waits for the link of a wait."""
+    conn.execute(
+        "INSERT INTO scheduled_action (tenant_id, origin_key, mode, execute_at, expires_at,"
+        " action_type, action_config, tracking_link_id, announce_at, next_attempt_at, created_at,"
+        " updated_at) SELECT tenant_id, 'more ' || number, mode, execute_at, expires_at,"
+        " action_type, action_config, tracking_link_id, announce_at, next_attempt_at, created_at,"
+        " updated_at FROM scheduled_action, generate_series(1, %s) AS number WHERE id = %s",
+        [count, wait["id"]],
+    )
+
+
+def _count_unlocked(conn):
+    [count] = conn.execute("SELECT count(*) FROM scheduled_action WHERE branch IS NOT NULL")
+    return count[0]
+
+
+def test_a_click_for_which_thousands_wait_is_followed_up_by_the_sweep(conn, wait, token):
+    _insert_waits(conn, wait, 2 * UNLOCKED_AT_ONCE)
+
+    _click(conn, token)
+    by_click = _count_unlocked(conn)
+    link_id = wait["tracking_link_id"]
+    first = sweep_clicks(conn, limit=9)
+    last = sweep_clicks(conn, after=first, limit=9)
+
+    assert by_click == UNLOCKED_AT_ONCE
+    assert (first, last) == (link_id - 1, None)
+    assert _count_unlocked(conn) == 2 * UNLOCKED_AT_ONCE + 1
+    assert list_untried(conn, limit=9) == []
+
+
+def test_a_link_that_cannot_be_unlocked_in_time_holds_up_no_other(conn, other_conn, wait):
+    insert_click(conn, wait["tracking_link_id"])
+    other = row_of(conn, "scheduled_action", insert_wait(conn, expires_at=FAR_OFF))
+    insert_click(conn, other["tracking_link_id"])
+    conn.execute("SET lock_timeout = 0")
+    conn.execute("SET statement_timeout = '300ms'")
+
+    with other_conn.transaction():
+        other_conn.execute("SELECT FROM scheduled_action WHERE id = %s FOR UPDATE", [wait["id"]])
+        sweep_clicks(conn, limit=9)
+
+    assert _is_unlocked(conn, other)
+    assert list_untried(conn, limit=9) == [wait["tracking_link_id"]]
