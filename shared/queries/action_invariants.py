@@ -1,67 +1,12 @@
-"""What must hold of scheduled actions and workflows: I8 to I11, I13, I14, I16, I17."""
+"""What must hold of scheduled actions, clicks and workflows alone."""
 
 from shared.domain.invariants import Invariant
-from shared.domain.work import MAX_WORKER_LOSSES
-
-_LEASE_FORGOTTEN = """
-SELECT format('scheduled action %%s, held by worker %%s', id, worker_id)
-FROM scheduled_action
-WHERE status = 'processing' AND leased_until < %(settled_before)s
-ORDER BY id
-LIMIT %(limit)s
-"""
-
-_PENDING_FORGOTTEN = """
-SELECT 'scheduled action ' || id
-FROM scheduled_action
-WHERE status = 'pending' AND announce_at < %(settled_before)s
-ORDER BY announce_at, id
-LIMIT %(limit)s
-"""
 
 _CLICK_FORGOTTEN = """
 SELECT 'click on link ' || link_id
 FROM tracking_click
 WHERE unlocked_at IS NULL AND first_clicked_at < %(settled_before)s
 ORDER BY link_id
-LIMIT %(limit)s
-"""
-
-_BEGUN_AGAIN = """
-SELECT 'scheduled action ' || id
-FROM scheduled_action
-WHERE open_action IS NOT NULL AND action_results -> 0 -> 'ok' = 'true'
-ORDER BY id
-LIMIT %(limit)s
-"""
-
-_RECEIPT_WITHOUT_MESSAGE = """
-SELECT format('scheduled action %%s, message %%s', id, action_results -> 0 ->> 'message_id')
-FROM scheduled_action AS action
-WHERE action_results -> 0 ->> 'type' = 'notify'
-    AND action_results -> 0 -> 'ok' = 'true'
-    AND NOT EXISTS (
-        SELECT
-        FROM chat_message AS message
-        WHERE message.id = (action.action_results -> 0 ->> 'message_id')::bigint
-            AND message.tenant_id = action.tenant_id
-    )
-ORDER BY id
-LIMIT %(limit)s
-"""
-
-_RECEIPT_WITHOUT_RECORD = """
-SELECT format('scheduled action %%s, record %%s', id, action_results -> 0 ->> 'record_id')
-FROM scheduled_action AS action
-WHERE action_results -> 0 ->> 'type' IN ('create_record', 'update_record', 'delete_record')
-    AND action_results -> 0 -> 'ok' = 'true'
-    AND NOT EXISTS (
-        SELECT
-        FROM record
-        WHERE record.id = (action.action_results -> 0 ->> 'record_id')::bigint
-            AND record.tenant_id = action.tenant_id
-    )
-ORDER BY id
 LIMIT %(limit)s
 """
 
@@ -84,18 +29,6 @@ WHERE status = 'done'
         jsonb_array_length(action_results) <> 1
         OR action_results -> 0 -> 'ok' IS DISTINCT FROM 'true'
     )
-ORDER BY id
-LIMIT %(limit)s
-"""
-
-_BUDGET_OVERDRAWN = """
-SELECT format(
-    'scheduled action %%s, attempts %%s, worker losses %%s', id, attempts, worker_losses
-)
-FROM scheduled_action
-WHERE attempts > least(starts, %(executions)s)
-    OR worker_losses > %(losses)s
-    OR (worker_losses = %(losses)s AND status <> 'failed')
 ORDER BY id
 LIMIT %(limit)s
 """
@@ -182,27 +115,12 @@ _ONE_BRANCH = "a wait takes one branch, and a click in time wins"
 _APART = "no row refers to one of another tenant or table"
 
 ACTION_INVARIANTS = (
-    Invariant(number="I8", promise=_WAY_FORWARD, statement=_LEASE_FORGOTTEN),
-    Invariant(number="I8", promise=_WAY_FORWARD, statement=_PENDING_FORGOTTEN),
     Invariant(number="I8", promise=_WAY_FORWARD, statement=_CLICK_FORGOTTEN),
-    Invariant(
-        number="I9",
-        promise="an action with an ok receipt is not begun again",
-        statement=_BEGUN_AGAIN,
-    ),
-    Invariant(number="I10", promise=_EFFECT_ONCE, statement=_RECEIPT_WITHOUT_MESSAGE),
-    Invariant(number="I10", promise=_EFFECT_ONCE, statement=_RECEIPT_WITHOUT_RECORD),
     Invariant(number="I10", promise=_EFFECT_ONCE, statement=_SCHEDULED_FOR_ANOTHER),
     Invariant(
         number="I11",
         promise="a scheduled action that is done has one receipt, an ok one",
         statement=_DONE_WITHOUT_RECEIPT,
-    ),
-    Invariant(
-        number="I13",
-        promise="executions and worker losses stay within their budgets",
-        statement=_BUDGET_OVERDRAWN,
-        parameters={"losses": MAX_WORKER_LOSSES},
     ),
     Invariant(number="I14", promise=_ONE_BRANCH, statement=_ENDED_UNDECIDED),
     Invariant(number="I14", promise=_ONE_BRANCH, statement=_CLICK_OVERRULED),

@@ -13,6 +13,7 @@ from shared.domain.work import MAX_RETRIES
 from shared.queries.action_invariants import ACTION_INVARIANTS
 from shared.queries.run_invariants import RUN_INVARIANTS
 from shared.queries.schedule_invariants import SCHEDULE_INVARIANTS
+from shared.queries.work_invariants import WORK_INVARIANTS
 
 # What a constraint forbids cannot be found in the rows: ask whether it is in force, by its table.
 _MISSING_CONSTRAINT = """
@@ -101,7 +102,13 @@ _CONSTRAINTS_IN_FORCE = (
     ),
 )
 
-INVARIANTS = (*_CONSTRAINTS_IN_FORCE, *SCHEDULE_INVARIANTS, *RUN_INVARIANTS, *ACTION_INVARIANTS)
+INVARIANTS = (
+    *_CONSTRAINTS_IN_FORCE,
+    *SCHEDULE_INVARIANTS,
+    *WORK_INVARIANTS,
+    *RUN_INVARIANTS,
+    *ACTION_INVARIANTS,
+)
 
 
 def list_violations(

@@ -128,7 +128,7 @@ class TestDoctor:
             (violation["invariant"], violation["found"])
             for violation in json.loads(done.stdout)["violations"]
         ]
-        assert ("I13", f"run {run_id}, attempts 2, worker losses 0") in found
+        assert ("I13", f"trigger_run {run_id}, attempts 2, worker losses 0") in found
 
     def test_what_is_late_counts_as_forgotten_after_the_grace(self, on_database, conn):
         insert_run(conn, created_at=LONG_AGO)

@@ -5,9 +5,10 @@ from datetime import timedelta
 import pytest
 from psycopg.types.json import Jsonb
 
-from shared.queries import action_invariants
+from shared.queries import action_invariants, work_invariants
 from shared.queries.action_invariants import ACTION_INVARIANTS
-from shared.queries.invariants import list_violations
+from shared.queries.invariants import INVARIANTS, list_violations
+from shared.queries.work_invariants import WORK_INVARIANTS
 from tests.builders_db import (
     FAR_OFF,
     LONG_AGO,
@@ -154,8 +155,12 @@ ALSO_PLANTED = [
 
 
 def _asked(name):
-    statement = getattr(action_invariants, name)
-    return next(one for one in ACTION_INVARIANTS if one.statement == statement)
+    return next(one for one in INVARIANTS if one.statement == _statement(name))
+
+
+def _statement(name):
+    own = getattr(action_invariants, name, None)
+    return own or getattr(work_invariants, name)["scheduled_action"]
 
 
 @pytest.mark.parametrize(("name", "plant"), [*PLANTED.items(), *ALSO_PLANTED])
@@ -198,8 +203,9 @@ def test_a_cause_of_another_tenant_is_found(conn, cause):
 
 
 def test_every_statement_has_been_planted_against():
-    asked = {invariant.statement for invariant in ACTION_INVARIANTS}
-    planted = {getattr(action_invariants, name) for name in PLANTED}
+    of_actions = [one for one in WORK_INVARIANTS if "FROM scheduled_action" in one.statement]
+    asked = {invariant.statement for invariant in (*of_actions, *ACTION_INVARIANTS)}
+    planted = {_statement(name) for name in PLANTED}
 
     assert asked - planted == {action_invariants._CAUSE_OF_ANOTHER_TENANT}
 
