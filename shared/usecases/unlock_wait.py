@@ -56,9 +56,10 @@ def find_clicked(conn: Connection, token: str) -> TrackingLink | None:
 def check_and_complete_delay_wait(conn: Connection, link_id: int) -> list[Reference]:
     """Let the waits on a link go on as clicked, now, if it was clicked in time.
 
-    Both sides call it after their commit, and the sweep for what neither came to. One conditional
-    UPDATE decides, so that expiry and click never both win. Returned are the rows unlocked by this
-    call: none when there was no click, no wait, or somebody else was first. What is more than one
+    To be called when a click is committed, and by the sweep for what neither side came to; whoever
+    scheduled a wait runs the same UPDATE (``after_schedule``). It decides, so that expiry and click
+    never both win. Returned are the rows unlocked by this call: none when there was no click, no
+    wait, or somebody else was first. What is more than one
     call unlocks is left to the sweep.
     """
     with conn.transaction():
