@@ -51,16 +51,23 @@ class Definitions:
 
     def get(self, tenant_id: UUID, digest: bytes) -> Definition:
         """Return the definition under its hash. Raises UnknownForm, or what the database raises."""
+        if known := self.known(tenant_id, digest):
+            return known
         key = (tenant_id, digest)
-        with self._lock:
-            if known := self._known.get(key):
-                self._known.move_to_end(key)
-                return known[0]
         with self._pool.connection() as conn:
             body = list_definitions(conn, [key])[key]
         definition = _read(body)
         self._keep(key, definition, size=len(json.dumps(body)))
         return definition
+
+    def known(self, tenant_id: UUID, digest: bytes) -> Definition | None:
+        """Return the definition if it was read before."""
+        key = (tenant_id, digest)
+        with self._lock:
+            if known := self._known.get(key):
+                self._known.move_to_end(key)
+                return known[0]
+        return None
 
     def _keep(self, key: tuple[UUID, bytes], definition: Definition, *, size: int) -> None:
         with self._lock:

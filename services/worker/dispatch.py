@@ -1,7 +1,7 @@
 """From claimed work to threads: no more than can start soon; what did not begin is handed back."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
@@ -19,6 +19,9 @@ _WAIT_SECONDS = 1.0
 _PAUSE_LIMIT_SECONDS = 5.0
 # Once a thread is free, wait this long for others: claims of one cost more than the work.
 _COMPANY_SECONDS = 0.002
+# What stays in the database is executed in groups of at most so many: as many share a commit, and
+# wait for the slowest among them.
+_TOGETHER = 10
 # After so many lost workers a row is executed alone: if it kills its process, it takes no other
 # with it, whose budget would be spent beside it. One loss is a deployment or a host.
 _SUSPECT_LOSSES = 2
@@ -39,14 +42,19 @@ class Dispatcher:
         committer: Committer,
         threads: int,
         may_begin: Callable[[], bool],
+        joins: Callable[[Held], bool] = lambda _held: False,
+        execute_together: Callable[[Sequence[Held]], Sequence[Held]] = lambda group: group,
     ) -> None:
+        """``execute_together`` executes several that ``joins``, and returns those it left alone."""
         self._consumer = consumer
+        self._joins = joins
+        self._execute_together = execute_together
         self._execute = execute
         self._holdings = holdings
         self._committer = committer
         self._may_begin = may_begin
         self._stop = Stop()
-        self._waiting: SimpleQueue[Held | None] = SimpleQueue()
+        self._waiting: SimpleQueue[Sequence[Held]] = SimpleQueue()
         self._changed = threading.Condition()  # guards what follows
         self._in_hand = 0
         self._taking = False
@@ -81,7 +89,7 @@ class Dispatcher:
                 timeout=max(deadline - monotonic(), 0),
             )
         for _ in self._threads:
-            self._waiting.put(None)
+            self._waiting.put(())
         return ended
 
     def _run(self) -> None:
@@ -111,8 +119,8 @@ class Dispatcher:
             return
         try:
             received = self._consumer.receive(free=free, timeout=_WAIT_SECONDS)
-            for work in sorted(received, key=lambda work: work.worker_losses):
-                self._begin(self._holdings.get(work))
+            for group in self._groups([self._holdings.get(work) for work in received]):
+                self._begin(group)
         finally:
             with self._changed:
                 self._taking = False
@@ -128,11 +136,22 @@ class Dispatcher:
                 self._changed.wait_for(lambda: self._in_hand == 0, timeout=_COMPANY_SECONDS)
             return max(len(self._threads) - self._in_hand, 0)
 
-    def _begin(self, held: Held) -> None:
-        is_suspect = held.work.worker_losses >= _SUSPECT_LOSSES
+    def _groups(self, received: Sequence[Held]) -> list[Sequence[Held]]:
+        """Return what begins together; what lost a worker comes last and alone."""
+        joining: list[Held] = []
+        alone: list[Held] = []
+        for held in received:
+            joins = not held.work.worker_losses and self._joins(held)
+            (joining if joins else alone).append(held)
+        alone.sort(key=lambda held: held.work.worker_losses)
+        groups = (joining[at : at + _TOGETHER] for at in range(0, len(joining), _TOGETHER))
+        return [*groups, *([held] for held in alone)]
+
+    def _begin(self, group: Sequence[Held]) -> None:
+        is_suspect = any(held.work.worker_losses >= _SUSPECT_LOSSES for held in group)
         if is_suspect:
             self._await_none()
-        self._put(held)
+        self._put(group)
         if is_suspect:
             self._await_none()
 
@@ -140,39 +159,52 @@ class Dispatcher:
         with self._changed:
             self._changed.wait_for(lambda: self._in_hand == 0 or self._stop.requested)
 
-    def _put(self, held: Held) -> None:
+    def _put(self, group: Sequence[Held]) -> None:
         with self._changed:
             if not self._stop.requested:
-                self._in_hand += 1
-                self._waiting.put(held)
+                self._in_hand += len(group)
+                self._waiting.put(group)
                 return
-        self._hand_back(held)
+        self._hand_back(group)
 
     def _hand_back_waiting(self) -> None:
         with self._changed:
             waiting = _emptied(self._waiting)
             self._in_hand -= len(waiting)
             self._changed.notify_all()
-        for held in waiting:
-            self._hand_back(held)
+        self._hand_back(waiting)
 
-    def _hand_back(self, held: Held) -> None:
-        self._committer.submit(HandBack(work=held.work))
-        self._holdings.drop(held)
+    def _hand_back(self, group: Sequence[Held]) -> None:
+        for held in group:
+            # At its first start there is no earlier call that an intent could stand for.
+            step = HandBack(work=held.work, is_unsent=held.work.starts == 1)
+            self._committer.submit(step, awaited=False)
+            self._holdings.drop(held)
 
     def _work(self) -> None:
-        while held := self._waiting.get():
+        while group := self._waiting.get():
+            left: Sequence[Held] = ()
             try:
-                self._execute(held)
+                if len(group) > 1:
+                    left = self._execute_together(group)
+                else:
+                    self._execute(group[0])
             finally:
-                with self._changed:
-                    self._in_hand -= 1
-                    self._changed.notify_all()
+                self._ended(len(group))
+            for held in left:
+                self._put([held])
+
+    def _ended(self, count: int) -> None:
+        with self._changed:
+            before, self._in_hand = self._in_hand, self._in_hand - count
+            # Whoever waits does so for the first free thread, or for all of them.
+            if self._in_hand == 0 or self._in_hand < len(self._threads) <= before:
+                self._changed.notify_all()
 
 
-def _emptied(waiting: "SimpleQueue[Held | None]") -> list[Held]:
-    found = []
+def _emptied(waiting: "SimpleQueue[Sequence[Held]]") -> list[Held]:
+    found: list[Held] = []
     with suppress(Empty):
-        while held := waiting.get_nowait():
-            found.append(held)
+        while group := waiting.get_nowait():
+            found += group
     return found
