@@ -1,5 +1,6 @@
 """Claimed work on a thread of the pool: from its claim to its end, or to whoever has it next."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import psycopg
@@ -14,6 +15,7 @@ from services.worker.run_scheduled_action import begin_action
 from services.worker.run_trigger import begin_run
 from services.worker.server_time import ServerTime
 from services.worker.steps import Finish, HandBack, Postpone, ids_of
+from services.worker.together import Member, Together
 from shared.domain.runs import MAX_ERROR, ClaimedRun, clean_text
 from shared.domain.scheduled_actions import ClaimedAction
 from shared.domain.work import Claimed
@@ -43,6 +45,7 @@ class Executor:
         time: ServerTime,
     ) -> None:
         self._performer = performer
+        self._together = Together(performer, time)
         self._committer = committer
         self._holdings = holdings
         self._definitions = definitions
@@ -55,9 +58,7 @@ class Executor:
         It ends, waits for a later attempt, is handed back, or is left to its lease.
         """
         work = held.work
-        if work.starts == 1:
-            late = self._time.now() - _due_at(work)
-            metrics.LATENESS_SECONDS.observe(max(late.total_seconds(), 0.0))
+        self._tell_lateness(work)
         with structlog.contextvars.bound_contextvars(**ids_of(work)):
             try:
                 self._execute(held)
@@ -74,6 +75,43 @@ class Executor:
                 self._committer.submit(finish(work, None, error=message))
             finally:
                 self._holdings.drop(held)
+
+    def joins(self, held: Held) -> bool:
+        """Whether work can be executed together with other such; the database is not asked."""
+        work = held.work
+        hash = work.definition_hash if isinstance(work, ClaimedRun | ClaimedAction) else None
+        if hash is not None and self._definitions.known(work.tenant_id, hash) is None:
+            return False
+        return self._member(held) is not None
+
+    def execute_together(self, group: Sequence[Held]) -> list[Held]:
+        """Execute work that ``joins`` in one transaction; return what has to be executed alone."""
+        members, left = [], []
+        for held in group:
+            member = self._member(held)
+            if member is None:
+                left.append(held)
+            else:
+                members.append(member)
+        through = self._together.perform(members)
+        for member in members[:through]:
+            self._tell_lateness(member.held.work)
+            self._holdings.drop(member.held)
+        return left + [member.held for member in members[through:]]
+
+    def _member(self, held: Held) -> Member | None:
+        try:
+            begun = self._begin(held)
+        except Exception:  # executed alone, it tells why
+            return None
+        if isinstance(begun, Finish | Postpone):
+            return None
+        return self._together.member(begun, held)
+
+    def _tell_lateness(self, work: Claimed) -> None:
+        if work.starts == 1:
+            late = self._time.now() - _due_at(work)
+            metrics.LATENESS_SECONDS.observe(max(late.total_seconds(), 0.0))
 
     def _execute(self, held: Held) -> None:
         begun = self._begin(held)

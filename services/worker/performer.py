@@ -65,7 +65,7 @@ class NotBegun(Exception):
         self.is_unsent = is_unsent
 
 
-class _OutcomeUnknown(Exception):
+class OutcomeUnknown(Exception):
     """The session was lost under an internal action, perhaps while it was being committed."""
 
 
@@ -102,8 +102,10 @@ class Performer:
             if position is None:
                 self.end(script.finish(receipts, now=self._time.now()))
                 return
-            if not self._has_time(held):
-                self._committer.submit(HandBack(work=script.work))
+            if not self.has_time(held):
+                # At its first start there is no earlier call that an intent could stand for.
+                back = HandBack(work=script.work, is_unsent=script.work.starts == 1)
+                self._committer.submit(back, awaited=False)
                 return
             execution = Execution(
                 script=script, position=position, receipts=receipts, started_at=self._time.now()
@@ -115,8 +117,8 @@ class Performer:
 
         Nobody waits for it where nothing is: unwritten, the lease brings the work back.
         """
-        written = self._committer.submit(step)
         follow = step.follow if isinstance(step, Finish) else None
+        written = self._committer.submit(step, awaited=follow is not None)
         if follow is not None and written.result():
             with _told(), self.session() as conn:
                 follow.settle(conn)
@@ -130,61 +132,67 @@ class Performer:
         except PoolTimeout as error:
             raise NotBegun(str(error)) from error
 
-    def _has_time(self, held: Held) -> bool:
+    def has_time(self, held: Held) -> bool:
+        """Whether an action may begin, and can end within the lease."""
         return held.has_time_for(self._services.deadline_seconds) and self._may_begin()
+
+    def stays_here(self, action: Performed) -> bool:
+        """Whether an action stays in our database."""
+        return action.effect(self._services) == "internal"
+
+    def count_ok(self, execution: Execution, action: Performed) -> None:
+        """Count an action that ended well."""
+        seconds = (self._time.now() - execution.started_at).total_seconds()
+        metrics.ACTION_OUTCOMES.labels(type=action.type, ok="true").inc()
+        metrics.ACTION_SECONDS.labels(type=action.type).observe(seconds)
 
     def _execute(self, execution: Execution, held: Held) -> Receipts | None:
         """Execute one action; return the receipts to go on with, None when the work is through."""
         action = execution.script.action(execution.position)
         if action is None:
             return self._fail(execution, Failure(detail=UNKNOWN_TYPE, transient=False))
-        external = action.effect(self._services) == "external"
         try:
-            step = (
-                self._call(execution, action, held) if external else self._apply(execution, action)
-            )
+            if self.stays_here(action):
+                step = self._apply(execution, action)
+            else:
+                step = self._call(execution, action, held)
         except (FencedOut, NotBegun):
             raise
-        except _OutcomeUnknown as error:
+        except OutcomeUnknown as error:
             _log.warning("work_interrupted", reason=str(error))
-            self._leave_as_it_is(execution, reason=str(error))
+            self.leave_as_it_is(execution, reason=str(error))
             return None
         except Exception as error:
             if not isinstance(error, ActionFailed | AppError | psycopg.OperationalError):
                 _log.exception("action_crashed", action_type=action.type)
             metrics.ACTION_OUTCOMES.labels(type=action.type, ok="false").inc()
             return self._fail(execution, execution.settled(failure_of(error)))
-        metrics.ACTION_OUTCOMES.labels(type=action.type, ok="true").inc()
-        metrics.ACTION_SECONDS.labels(type=action.type).observe(self._seconds_of(execution))
+        self.count_ok(execution, action)
         return step.receipts if isinstance(step, Save) else None
 
     def _apply(self, execution: Execution, action: Performed) -> Save | Finish:
         """An internal action: effect, receipt and lease check in one transaction."""
         with self.session() as conn:
-            context = self._context(execution, conn)
-            try:
-                with conn.transaction():
-                    result = action.execute(execution.config, context)
-                    step = execution.after_success(result, now=self._time.now())
-                    if not write_steps(conn, [step]):
-                        raise FencedOut
-            except psycopg.Error as error:
-                if conn.closed:
-                    raise _OutcomeUnknown(str(error)) from error
-                raise
+            context = self.context(execution, conn)
+            with unknown_when_lost(conn), conn.transaction():
+                result = action.execute(execution.config, context)
+                step = execution.after_success(result, now=self._time.now())
+                if not write_steps(conn, [step]):
+                    raise FencedOut
             tell_outcome(step)
-            _complete(context, conn, step)
+            complete(context, conn, step)
         return step
 
     def _call(self, execution: Execution, action: Performed, held: Held) -> Save | Finish:
         """An external action: intent, call, receipt, each committed before the next begins."""
         if execution.was_opened and execution.is_sent_once:
             raise ActionFailed(EARLIER_CALL, unknown=True)
-        self._write(Intent(work=execution.work, position=execution.position))
-        if not self._has_time(held):  # the intent may have waited for the database for long
+        if not execution.was_opened:  # else the claim has noted it, or an earlier execution
+            self._write(Intent(work=execution.work, position=execution.position))
+        if not self.has_time(held):  # the intent may have waited for the database for long
             raise NotBegun("too little of the lease was left", is_unsent=True)
         try:
-            result = action.execute(execution.config, self._context(execution, None))
+            result = action.execute(execution.config, self.context(execution, None))
         except NotBegun as error:  # sessions are borrowed before the call
             raise NotBegun(str(error), is_unsent=True) from error
         step = execution.after_success(result, now=self._time.now())
@@ -194,7 +202,7 @@ class Performer:
             self.end(step)
         return step
 
-    def _leave_as_it_is(self, execution: Execution, *, reason: str) -> None:
+    def leave_as_it_is(self, execution: Execution, *, reason: str) -> None:
         """Wait for another attempt, or end the work, without a word about the action.
 
         To write that it failed could overwrite its receipt. Whoever claims the work next reads what
@@ -203,10 +211,11 @@ class Performer:
         work = execution.work
         delay = self._retry_delay(work)
         if delay is not None:
-            self._committer.submit(Postpone(work=work, receipts=None, delay_seconds=delay))
+            postponed = Postpone(work=work, receipts=None, delay_seconds=delay)
+            self._committer.submit(postponed, awaited=False)
             return
         error = run_error(execution.position + 1, execution.config["type"], reason)
-        self._committer.submit(finish(work, None, error=error))
+        self._committer.submit(finish(work, None, error=error), awaited=False)
 
     def _fail(self, execution: Execution, failure: Failure) -> Receipts | None:
         """Wait for another attempt, or go on past the failure, or end the work."""
@@ -218,12 +227,14 @@ class Performer:
             failure = replace(failure, transient=delay is not None)
         receipts = execution.after_failure(failure, now=self._time.now())
         if delay is not None:
-            self._committer.submit(Postpone(work=work, receipts=receipts, delay_seconds=delay))
+            postponed = Postpone(work=work, receipts=receipts, delay_seconds=delay)
+            self._committer.submit(postponed, awaited=False)
             return None
         if execution.continues:
             self._write(Save(work=work, receipts=receipts, is_ok=False))
             return receipts
-        self._committer.submit(finish(work, receipts, error=first_error(receipts)))
+        ended = finish(work, receipts, error=first_error(receipts))
+        self._committer.submit(ended, awaited=False)
         return None
 
     def _retry_delay(self, work: Claimed, *, retry_after: float | None = None) -> float | None:
@@ -234,14 +245,12 @@ class Performer:
             max_retries=self._max_retries,
         )
 
-    def _seconds_of(self, execution: Execution) -> float:
-        return (self._time.now() - execution.started_at).total_seconds()
-
     def _write(self, step: Intent | Save) -> None:
         if not self._committer.submit(step).result():
             raise FencedOut
 
-    def _context(self, execution: Execution, conn: Connection | None) -> ActionContext:
+    def context(self, execution: Execution, conn: Connection | None) -> ActionContext:
+        """Return what an action is given; ``conn`` is the session of an internal one."""
         return execution.script.context(
             execution.position,
             now=execution.started_at,
@@ -250,7 +259,18 @@ class Performer:
         )
 
 
-def _complete(context: ActionContext, conn: Connection, step: Save | Finish) -> None:
+@contextmanager
+def unknown_when_lost(conn: Connection) -> Iterator[None]:
+    """Raise OutcomeUnknown when the session was lost under a transaction."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if conn.closed:
+            raise OutcomeUnknown(str(error)) from error
+        raise
+
+
+def complete(context: ActionContext, conn: Connection, step: Save | Finish) -> None:
     """Do what was left to be done once the receipt of an internal action is committed."""
     for left in context.after_commit:
         with _told():

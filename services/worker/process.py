@@ -20,6 +20,7 @@ from services.worker.performer import Performer
 from shared.actions.action import Services
 from shared.actions.addresses import AddressPolicy
 from shared.actions.http import HttpCaller
+from shared.actions.registry import external_types
 from shared.db.connection import connect, open_pool
 from shared.errors import InvalidInput
 from shared.lifecycle import Stop, backoff_seconds
@@ -164,23 +165,25 @@ class _Worker:
             ),
             sweep=recover if settings.amqp_url is None else None,
         )
+        services = Services(
+            http=self._http,
+            gateway_url=settings.gateway_url,
+            deadline_seconds=settings.action_deadline_seconds,
+            clicks=self._clicks,
+            public_url=settings.public_url,
+        )
         self._claimer = Claimer(
             open_session,
             worker_id=liveness.worker_id,
             holdings=holdings,
             lease_seconds=settings.lease_seconds,
+            external_types=external_types(services),
         )
         self._consumer = open_consumer(settings, self._claimer)
         performer = Performer(
             pool=self._pool,
             committer=self._committer,
-            services=Services(
-                http=self._http,
-                gateway_url=settings.gateway_url,
-                deadline_seconds=settings.action_deadline_seconds,
-                clicks=self._clicks,
-                public_url=settings.public_url,
-            ),
+            services=services,
             time=liveness.time,
             may_begin=lambda: liveness.alive and not stop.requested,
             max_retries=settings.max_retries,
@@ -201,6 +204,8 @@ class _Worker:
             committer=self._committer,
             threads=settings.worker_threads,
             may_begin=lambda: liveness.alive,
+            joins=executor.joins,
+            execute_together=executor.execute_together,
         )
 
     def start(self) -> None:
