@@ -124,7 +124,10 @@ def run_action_now(
 
 def _check_branch(action: ScheduledAction, branch: Branch | None) -> None:
     if action.mode == "waitForTracking" and branch is None:
-        code, message = "branch_missing", "this is a wait: say which branch it takes"
+        code, message = (
+            "branch_missing",
+            "this is a wait: say which branch it takes, clicked or expired",
+        )
     elif action.mode == "normal" and branch is not None:
         code, message = "branch_not_expected", "this is not a wait: it has no branches"
     else:
@@ -153,12 +156,14 @@ def retry_action(
         rearmed = action_moves.rearm(conn, tenant_id, action_id, now=now)
         action = get_action(conn, tenant_id, action_id)
         if not rearmed:
-            message = f"scheduled action is {action.status}; only failed ones can be retried"
+            message = (
+                f"scheduled action {action.id} is {action.status}; only failed ones can be retried"
+            )
             raise Conflict(message, code="action_not_failed")
         notify_work(conn)
         return action
 
 
 def _not_pending(action: ScheduledAction, done: str) -> Conflict:
-    message = f"scheduled action is {action.status}; only pending ones can be {done}"
+    message = f"scheduled action {action.id} is {action.status}; only pending ones can be {done}"
     return Conflict(message, code="action_not_pending")

@@ -413,15 +413,17 @@ def test_only_a_pending_action_may_be_moved(verb, status, moderator, conn, tenan
 
     answer = VERBS[verb](moderator, action_id)
 
-    detail = f"scheduled action is {status}; only pending ones can be {verb}"
+    detail = f"scheduled action {action_id} is {status}; only pending ones can be {verb}"
     assert problem(answer) == (409, "action_not_pending", detail)
 
 
 @pytest.mark.parametrize("status", ["pending", "processing", "done", "cancelled"])
 def test_only_a_failed_action_may_be_retried(status, moderator, conn, tenant):
-    answer = moderator.post(path(insert_action(conn, tenant.id, status=status), "retry"))
+    action_id = insert_action(conn, tenant.id, status=status)
 
-    detail = f"scheduled action is {status}; only failed ones can be retried"
+    answer = moderator.post(path(action_id, "retry"))
+
+    detail = f"scheduled action {action_id} is {status}; only failed ones can be retried"
     assert problem(answer) == (409, "action_not_failed", detail)
 
 
