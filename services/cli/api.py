@@ -130,7 +130,10 @@ def api_of_moderator(url: str) -> Api:
     """Return the API for the holder of DUEBOOK_TOKEN."""
     token = os.environ.get("DUEBOOK_TOKEN")
     if not token:
-        raise click.UsageError("DUEBOOK_TOKEN is not set: this needs an API token of a moderator")
+        raise click.UsageError(
+            "DUEBOOK_TOKEN is not set: this needs an API token of a moderator; "
+            "that of make run is set by `. .run/environment`"
+        )
     return Api(url, headers={"Authorization": f"Bearer {token}"})
 
 

@@ -214,6 +214,8 @@ def _environment_file(settings: Settings, access: _Access) -> str:
     }
     if settings.amqp_url is not None:
         values["AMQP_URL"] = settings.amqp_url.reveal()
+    if settings.redis_url is not None:
+        values["REDIS_URL"] = settings.redis_url.reveal()
     if _OUR_URL in os.environ:
         values[_OUR_URL] = os.environ[_OUR_URL]
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
@@ -237,6 +239,7 @@ def _welcome(settings: Settings, access: _Access, file: Path) -> None:
     . {relative}
     .venv/bin/duebook runs                  what fired, and what came of it
     .venv/bin/duebook preview machines      what the next tick would do, and why
+    .venv/bin/duebook actions               what waits for its time, or for a click
     .venv/bin/duebook doctor                how the installation is
 
   Ctrl-C ends it; the data stays.

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from services.cli.api import Api, api_of_moderator, api_option
+from services.cli.api import Api, api_of_moderator, api_option, find_table
 from services.cli.default_group import ListsByDefault
 from services.cli.output import json_option, say_json, say_members, say_table
 
@@ -34,7 +34,7 @@ def actions() -> None:
     "--status", type=click.Choice(["pending", "processing", "done", "failed", "cancelled"])
 )
 @click.option("--contact", type=int, metavar="ID", help="Actions on this contact.")
-@click.option("--table", metavar="ID", help="Actions on records of this table.")
+@click.option("--table", help="Actions on records of this table (name or id).")
 @click.option("--record", type=int, metavar="ID", help="Actions on this record of --table.")
 @click.option("--workflow", type=int, metavar="ID", help="Steps of this workflow.")
 @click.option("--execution", metavar="ID", help="Steps of this execution of a workflow.")
@@ -57,17 +57,20 @@ def list_(
     as_json: bool,
 ) -> None:
     """List scheduled actions, the newest first; with --from or --to in the order of their time."""
+    if record is not None and table is None:
+        raise click.UsageError("--record goes with --table")
+    api = api_of_moderator(api_url)
     query = {
         "status": status,
         "line_user_id": contact,
-        "table_id": table,
+        "table_id": None if table is None else find_table(api, table)["id"],
         "record_id": record,
         "workflow_id": workflow,
         "execution_id": execution,
         "from": since,
         "to": until,
     }
-    found = list(api_of_moderator(api_url).items(_ACTIONS, query=query, limit=limit))
+    found = list(api.items(_ACTIONS, query=query, limit=limit))
     _say(found, as_json=as_json)
 
 

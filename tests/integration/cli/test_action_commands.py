@@ -41,6 +41,7 @@ def test_actions_are_filtered(on_api, conn, tenant):
     assert ids(on_api.told("actions", "--contact", contact)) == [of_contact]
     of_table = ("actions", "--table", table.id)
     assert ids(on_api.told(*of_table)) == [of_record]
+    assert ids(on_api.told("actions", "--table", table.name)) == [of_record]
     assert ids(on_api.told(*of_table, "--record", record.id)) == [of_record]
     assert ids(on_api.told("actions", "--workflow", execution["workflow_id"])) == [step]
     assert ids(on_api.told("actions", "--execution", execution["execution_id"])) == [step]
@@ -93,15 +94,17 @@ def test_actions_are_cancelled_retried_and_run_now(on_api, conn, tenant):
 @pytest.mark.parametrize(
     ("verb", "message"),
     [
-        ("cancel", "scheduled action is done; only pending ones can be cancelled"),
-        ("run-now", "scheduled action is done; only pending ones can be run now"),
-        ("retry", "scheduled action is done; only failed ones can be retried"),
+        ("cancel", "is done; only pending ones can be cancelled"),
+        ("run-now", "is done; only pending ones can be run now"),
+        ("retry", "is done; only failed ones can be retried"),
     ],
 )
 def test_what_the_api_refuses_is_told_in_its_words(on_api, conn, tenant, verb, message):
-    done = on_api.run("actions", verb, insert_action(conn, tenant.id, status="done"))
+    action_id = insert_action(conn, tenant.id, status="done")
 
-    assert (done.exit_code, done.stderr) == (1, f"Error: {message}\n")
+    done = on_api.run("actions", verb, action_id)
+
+    assert (done.exit_code, done.stderr) == (1, f"Error: scheduled action {action_id} {message}\n")
 
 
 def test_a_wait_needs_a_branch_to_be_run_now(on_api, conn, tenant):
@@ -109,5 +112,12 @@ def test_a_wait_needs_a_branch_to_be_run_now(on_api, conn, tenant):
 
     assert (done.exit_code, done.stderr) == (
         1,
-        "Error: this is a wait: say which branch it takes\n",
+        "Error: this is a wait: say which branch it takes, clicked or expired\n",
     )
+
+
+def test_a_record_is_one_of_a_table(on_api):
+    done = on_api.run("actions", "--record", 1)
+
+    assert done.exit_code == 2
+    assert done.stderr.endswith("Error: --record goes with --table\n")
