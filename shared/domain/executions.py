@@ -24,7 +24,8 @@ class WorkflowExecution:
     """An execution, and its newest step: at most one step of an execution is ever unfinished.
 
     ``node_path`` is that step's node and ``next_due_at`` when it is due, both None where there is
-    none. ``external_id`` and ``display_name`` are the contact's as they are now.
+    none. ``external_id`` and ``display_name`` are the contact's as they are now. In lists
+    ``context`` is None.
     """
 
     id: UUID
@@ -34,7 +35,7 @@ class WorkflowExecution:
     line_user_id: int | None
     external_id: str | None
     display_name: str | None
-    context: dict[str, Any]
+    context: dict[str, Any] | None
     depth: int
     started_at: datetime
     node_path: str | None

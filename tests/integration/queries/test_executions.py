@@ -1,7 +1,8 @@
 import pytest
+from psycopg.types.json import Jsonb
 
 from shared.queries import executions, trigger_rules
-from shared.queries.executions import list_executions
+from shared.queries.executions import get_execution, list_executions
 from tests.builders_db import insert_tenant
 from tests.builders_delayed import insert_action, insert_execution, insert_workflow
 from tests.builders_rules import insert_rule
@@ -68,7 +69,7 @@ def filled(conn):
 def test_a_listing_uses_the_index_of_its_filter_and_finds_steps_by_their_execution(
     conn, filled, clauses, index
 ):
-    statement = executions._EXECUTIONS + clauses + executions._NEWEST_FIRST + executions._WITH_STEP
+    statement = executions._EXECUTIONS + clauses + executions._NEWEST_FIRST + executions._LISTED
     for plan in plans_of(conn, statement, filled):
         assert index in plan, plan
         assert "one_step_per_node" in plan, plan
@@ -96,3 +97,14 @@ def test_the_newest_step_is_the_last_that_was_recorded(conn):
     [execution] = list_executions(conn, tenant_id, workflow_id, limit=9)
 
     assert (execution.node_path, execution.status) == ("1", "failed")
+
+
+def test_a_list_reads_no_context(conn):
+    tenant_id = insert_tenant(conn)
+    workflow_id = insert_workflow(conn, tenant_id)
+    insert_execution(conn, tenant_id, workflow_id, context=Jsonb({"order": 4}))
+
+    [listed] = list_executions(conn, tenant_id, workflow_id, limit=1)
+
+    assert listed.context is None
+    assert get_execution(conn, tenant_id, workflow_id, listed.id).context == {"order": 4}
