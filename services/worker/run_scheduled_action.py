@@ -14,7 +14,7 @@ from services.worker.execution import finish
 from services.worker.following import NextStep, OnExpiry
 from services.worker.steps import Finish, Follow, Postpone
 from shared.domain.conditions import matches, read_when
-from shared.domain.event_rules import holds, read_conditions
+from shared.domain.event_rules import CONDITIONS_UNREADABLE, conditions_hold
 from shared.domain.runs import MAX_ERROR, clean_text, receipt, run_error
 from shared.domain.scheduled_actions import NOT_CLICKED, ClaimedAction
 from shared.effects.delays import ON_EXPIRY_ALONE
@@ -22,7 +22,6 @@ from shared.tracking.click_store import ClickStore
 
 SUBJECT_GONE = "subject no longer exists"
 CONDITIONS_FAIL = "conditions no longer pass"
-CONDITIONS_UNREADABLE = "its conditions cannot be read any more"
 
 _DELAY = "delay"
 _WAIT = "wait_for_tracking"
@@ -86,10 +85,7 @@ def _still_pass(action: ClaimedAction, definition: Definition | None) -> bool:
 
 def _hold(action: ClaimedAction, when: list[dict[str, Any]]) -> bool:
     """Whether conditions on the event and the contact hold."""
-    predicates, faults = read_conditions(when)
-    if faults:
-        raise ValueError(CONDITIONS_UNREADABLE)
-    return holds(predicates, event=event_of(action) or {}, line_user=action.line_user)
+    return conditions_hold(when, event=event_of(action) or {}, line_user=action.line_user)
 
 
 def _next_step(action: ClaimedAction, clicks: ClickStore) -> NextStep | None:

@@ -22,6 +22,7 @@ from shared.errors import Fault
 MAX_EVENT_NAME = 200
 MAX_RULE_NAME = 200
 MAX_KEY = 200
+CONDITIONS_UNREADABLE = "its conditions cannot be read any more"
 MAX_CONDITIONS_TEXT = 32_768
 """Characters of a list of conditions, written as JSON: fifty lists are read for one event."""
 MAX_ACTIONS_TEXT = 131_072
@@ -115,6 +116,20 @@ def _type_of_one(value: object) -> ColumnType:
             return "text"
         case _:
             return "number" if is_number(value) else "json"
+
+
+def conditions_hold(
+    when: list[dict[str, Any]], *, event: Mapping[str, Json], line_user: LineUser | None
+) -> bool:
+    """Tell whether stored conditions match what the event told and its contact, as it is now.
+
+    Raises ValueError for some that cannot be read, as those of a newer release may be: without
+    their predicates everything would match.
+    """
+    predicates, faults = read_conditions(when)
+    if faults:
+        raise ValueError(CONDITIONS_UNREADABLE)
+    return holds(predicates, event=event, line_user=line_user)
 
 
 def holds(

@@ -9,7 +9,7 @@ from uuid import UUID
 from psycopg import Connection
 
 from shared.domain.delays import Delay, delay_of, without_delay
-from shared.domain.event_rules import holds, read_conditions
+from shared.domain.event_rules import conditions_hold
 from shared.domain.line_users import LineUser, cells
 from shared.domain.scheduled_actions import NewAction
 from shared.domain.templates import TemplateContext, render, text_of
@@ -49,8 +49,7 @@ def judge_of(context: Mapping[str, Any], line_user: LineUser | None) -> Judge:
     """Return what tells whether a branch's conditions hold for this context and contact."""
 
     def judge(when: list[Any]) -> bool:
-        predicates, _ = read_conditions(when)
-        return holds(predicates, event=context, line_user=line_user)
+        return conditions_hold(when, event=context, line_user=line_user)
 
     return judge
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+import structlog
 from psycopg import Connection
 
 from shared.domain.delays import Delay, delay_of, without_delay
-from shared.domain.event_rules import TriggerRule, holds, read_conditions
+from shared.domain.event_rules import TriggerRule, conditions_hold
 from shared.domain.events import data_faults, event_hash
 from shared.domain.line_users import LineUser, cells
 from shared.domain.scheduled_actions import NewAction
@@ -25,6 +26,8 @@ from shared.queries.line_users import find_line_user
 from shared.queries.tenants import get_tenant
 from shared.queries.trigger_rules import list_enabled_rules
 from shared.tracking.click_store import ClickStore
+
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +110,17 @@ def _matching(conn: Connection, event: NewEvent, line_user: LineUser | None) -> 
     return [
         rule
         for rule in list_enabled_rules(conn, event.tenant_id, event.name)
-        if holds(read_conditions(rule.conditions)[0], event=event.data, line_user=line_user)
+        if _holds(rule, event, line_user)
     ]
+
+
+def _holds(rule: TriggerRule, event: NewEvent, line_user: LineUser | None) -> bool:
+    """Tell whether a rule's conditions hold; of one that cannot be read they do not."""
+    try:
+        return conditions_hold(rule.conditions, event=event.data, line_user=line_user)
+    except ValueError:
+        _log.error("rule_unreadable", tenant_id=str(rule.tenant_id), rule_id=rule.id)
+        return False
 
 
 def _insert(

@@ -129,6 +129,16 @@ def test_an_event_without_a_contact_matches_no_condition_on_one(conn, tenant_id)
     assert taken(conn, tenant_id) == ([], [])
 
 
+def test_a_rule_that_cannot_be_read_is_passed_over_and_holds_up_no_other(conn, tenant_id):
+    insert_rule(conn, tenant_id, conditions=[{"column": "event.sum", "op": "of tomorrow"}])
+    sound = insert_rule(conn, tenant_id, name="sound")
+
+    rule_ids, rows = taken(conn, tenant_id, data={"sum": 1})
+
+    assert rule_ids == [sound]
+    assert [row["rule_id"] for row in rows] == [sound]
+
+
 def test_a_delayed_action_waits_for_its_time(conn, tenant_id):
     insert_rule(conn, tenant_id, actions=[{**NOTIFY, "delay": {"seconds": 60}}])
 
