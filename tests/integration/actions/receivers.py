@@ -46,9 +46,12 @@ class Receiver:
 
 
 @contextmanager
-def a_receiver(*, tls=None):
-    """A Receiver on a free port of 127.0.0.1; ``tls`` is (certificate file, key file)."""
-    receiver = Receiver()
+def a_receiver(*, tls=None, receiver=None):
+    """A Receiver on a free port of 127.0.0.1; ``tls`` is (certificate file, key file).
+
+    ``receiver`` stands in for one that gives the answers it is told.
+    """
+    receiver = receiver or Receiver()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
