@@ -12,6 +12,7 @@ from shared.domain.columns import size_of
 from shared.domain.runs import STALE_SECONDS
 from shared.domain.scheduled_actions import ActionStatus, ScheduledAction
 from shared.errors import NotFound
+from shared.queries.pages import Page, read_page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,16 +157,7 @@ LIMIT %(limit)s
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionPage:
-    """A page of a listing; ``more``: the next one begins after the last one's place."""
-
-    actions: list[ScheduledAction]
-    more: bool
-
-
 _BATCH = 100
-_MAX_CHARACTERS = 8_000_000
 
 
 def list_actions(
@@ -175,25 +167,17 @@ def list_actions(
     *,
     after: Place | None = None,
     limit: int,
-) -> ActionPage:
+) -> Page[ScheduledAction]:
     """Return up to ``limit`` actions of the tenant behind a place.
 
     The newest first; with bounds on ``execute_at`` in its order. Fewer when their rows are large:
     one call reads 8 million characters at most.
     """
-    found: list[ScheduledAction] = []
-    room = _MAX_CHARACTERS
-    while True:
-        size = min(limit + 1 - len(found), _BATCH)
-        batch = _next_actions(conn, tenant_id, filter, after=after, limit=size)
-        for action in batch:
-            if len(found) == limit or room < 0:
-                return ActionPage(actions=found, more=True)
-            found.append(action)
-            room -= _size(action)
-        if len(batch) < size:
-            return ActionPage(actions=found, more=False)
-        after = place(batch[-1])
+
+    def read(after: Place | None, limit: int) -> list[ScheduledAction]:
+        return _next_actions(conn, tenant_id, filter, after=after, limit=limit)
+
+    return read_page(read, after=after, limit=limit, size=_size, place=place, batch_size=_BATCH)
 
 
 def place(action: ScheduledAction) -> Place:

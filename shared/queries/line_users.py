@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from shared.domain.columns import size_of
 from shared.domain.line_users import LineUser
 from shared.errors import Conflict, NotFound
-from shared.queries.pages import Page, read_page
+from shared.queries.pages import Page, id_of, read_page
 
 _SELECT = """
 SELECT id, tenant_id, external_id, display_name, attributes, created_at, updated_at, deleted_at
@@ -81,7 +81,11 @@ def list_line_users(
         return _line_users(conn, statement, parameters)
 
     return read_page(
-        read, after=after, limit=limit, size=lambda line_user: size_of(line_user.attributes)
+        read,
+        after=after or 0,
+        limit=limit,
+        size=lambda line_user: size_of(line_user.attributes),
+        place=id_of,
     )
 
 

@@ -11,6 +11,7 @@ from shared.domain.columns import size_of
 from shared.domain.records import CustomTable
 from shared.domain.runs import STALE_SECONDS, Run, RunStatus
 from shared.errors import NotFound
+from shared.queries.pages import Page, id_of, read_page
 
 STALE_AFTER = timedelta(seconds=STALE_SECONDS)
 
@@ -141,16 +142,7 @@ def _parameters(
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPage:
-    """A page of a listing; ``more``: the next one is before the last one's id."""
-
-    runs: list[Run]
-    more: bool
-
-
 _BATCH = 100
-_MAX_CHARACTERS = 8_000_000
 
 
 def list_runs(
@@ -161,24 +153,23 @@ def list_runs(
     before: int | None = None,
     limit: int,
     now: datetime,
-) -> RunPage:
+) -> Page[Run]:
     """Return up to ``limit`` runs of the table, the newest first, those with ids below ``before``.
 
     Fewer when their rows are large: one call reads 8 million characters at most.
     """
-    found: list[Run] = []
-    room = _MAX_CHARACTERS
-    while True:
-        size = min(limit + 1 - len(found), _BATCH)
-        batch = _next_runs(conn, table, filter, before=before, limit=size, now=now)
-        for run in batch:
-            if len(found) == limit or room < 0:
-                return RunPage(runs=found, more=True)
-            found.append(run)
-            room -= size_of(run.snapshot or {})
-        if len(batch) < size:
-            return RunPage(runs=found, more=False)
-        before = batch[-1].id
+
+    def read(before: int | None, limit: int) -> list[Run]:
+        return _next_runs(conn, table, filter, before=before, limit=limit, now=now)
+
+    return read_page(
+        read,
+        after=before,
+        limit=limit,
+        size=lambda run: size_of(run.snapshot or {}),
+        place=id_of,
+        batch_size=_BATCH,
+    )
 
 
 def _next_runs(

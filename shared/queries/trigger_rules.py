@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from shared.domain.columns import size_of
 from shared.domain.event_rules import TriggerRule
 from shared.errors import Conflict, NotFound, StaleVersion
-from shared.queries.pages import Page, read_page
+from shared.queries.pages import Page, id_of, read_page
 
 _SELECT = """
 SELECT
@@ -51,9 +51,10 @@ def list_rules(
 
     return read_page(
         read,
-        after=after,
+        after=after or 0,
         limit=limit,
         size=lambda rule: size_of({"conditions": rule.conditions, "actions": rule.actions}),
+        place=id_of,
     )
 
 

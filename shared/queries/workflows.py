@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from shared.domain.columns import size_of
 from shared.domain.workflows import Workflow
 from shared.errors import Conflict, NotFound, StaleVersion
-from shared.queries.pages import Page, read_page
+from shared.queries.pages import Page, id_of, read_page
 
 _SELECT = """
 SELECT
@@ -100,7 +100,11 @@ def list_workflows(
         return _workflows(conn, _LIST, {"tenant_id": tenant_id, "after": after, "limit": limit})
 
     return read_page(
-        read, after=after, limit=limit, size=lambda workflow: size_of({"nodes": workflow.nodes})
+        read,
+        after=after or 0,
+        limit=limit,
+        size=lambda workflow: size_of({"nodes": workflow.nodes}),
+        place=id_of,
     )
 
 

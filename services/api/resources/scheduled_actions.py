@@ -150,7 +150,7 @@ def _list(call: Call) -> Answer:
         after=_after(call),
         limit=call.query["limit"],
     )
-    return page(call, found.actions, more=found.more, position=_position, document=_document)
+    return page(call, found.items, more=found.more, position=_position, document=_document)
 
 
 def _filter(given: Mapping[str, Any]) -> ActionFilter:

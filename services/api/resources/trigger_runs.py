@@ -96,10 +96,10 @@ def _list(call: Call) -> Answer:
         limit=call.query["limit"],
         now=call.now,
     )
-    columns = _columns(call, found.runs)
+    columns = _columns(call, found.items)
     return page(
         call,
-        found.runs,
+        found.items,
         more=found.more,
         position=lambda run: (run.id,),
         document=lambda run: _document(run, columns[run.definition_hash]),

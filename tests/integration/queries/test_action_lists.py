@@ -37,8 +37,8 @@ def _pages(conn, tenant, *, limit=100, **filter):
     pages, after, more = [], None, True
     while more:
         page = list_actions(conn, tenant, ActionFilter(**filter), after=after, limit=limit)
-        pages.append([action.id for action in page.actions])
-        after, more = (place(page.actions[-1]) if page.actions else None), page.more
+        pages.append([action.id for action in page.items])
+        after, more = (place(page.items[-1]) if page.items else None), page.more
     assert count_actions(conn, tenant, ActionFilter(**filter)) == sum(map(len, pages))
     return pages
 
@@ -132,7 +132,7 @@ def test_a_filter_finds_nothing_of_another_tenant(conn, tenant):
 
 
 def test_a_page_of_large_actions_is_short_and_says_that_others_follow(conn, tenant, monkeypatch):
-    monkeypatch.setattr("shared.queries.action_lists._MAX_CHARACTERS", 100)
+    monkeypatch.setattr("shared.queries.pages.MAX_CHARACTERS", 100)
     large = Jsonb({"type": "notify", "message": "x" * 80})
     ids = [insert_action(conn, tenant, action_config=large) for _ in range(5)]
 

@@ -211,23 +211,23 @@ def test_runs_are_listed_newest_first_page_by_page(conn, table):
     insert_run(conn)
 
     first = list_runs(conn, table, RunFilter(), limit=3, now=NOW)
-    second = list_runs(conn, table, RunFilter(), before=first.runs[-1].id, limit=3, now=NOW)
+    second = list_runs(conn, table, RunFilter(), before=first.items[-1].id, limit=3, now=NOW)
 
-    assert [run.id for run in first.runs + second.runs] == ids[::-1]
-    assert (len(first.runs), first.more, second.more) == (3, True, False)
+    assert [run.id for run in first.items + second.items] == ids[::-1]
+    assert (len(first.items), first.more, second.more) == (3, True, False)
     assert _ids(conn, table) == ids[::-1]
 
 
 def test_a_page_of_large_runs_is_short_and_says_that_others_follow(conn, table, monkeypatch):
-    monkeypatch.setattr("shared.queries.run_lists._MAX_CHARACTERS", 100)
+    monkeypatch.setattr("shared.queries.pages.MAX_CHARACTERS", 100)
     ids = [insert_run(conn, table, snapshot=Jsonb({"c1": "x" * 80})) for _ in range(5)]
 
     pages, before = [], None
     while not pages or pages[-1].more:
         pages.append(list_runs(conn, table, RunFilter(), before=before, limit=9, now=NOW))
-        before = pages[-1].runs[-1].id
+        before = pages[-1].items[-1].id
 
-    assert [[run.id for run in page.runs] for page in pages] == [
+    assert [[run.id for run in page.items] for page in pages] == [
         [ids[4], ids[3]],
         [ids[2], ids[1]],
         [ids[0]],
