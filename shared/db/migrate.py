@@ -20,6 +20,8 @@ from shared.db.connection import connect
 from shared.errors import Conflict, Unavailable
 from shared.lifecycle import wait_until
 
+NEEDED_ENCODING = "UTF8"
+
 _LOCK = 7_280_001
 _LOCK_SECONDS = 5
 _LOCK_TRIES = 5
@@ -86,8 +88,9 @@ def migrate(
 
     ``on_applied`` is told each name as it is done. Raises Conflict when what the database has is
     not the beginning of what this release has: ``migration_changed``, ``migration_missing``,
-    ``migration_out_of_order``; Unavailable ``migration_locked`` when another one holds the lock
-    for ten minutes, or a table's lock cannot be had.
+    ``migration_out_of_order``; ``database_encoding`` when it cannot keep every text; Unavailable
+    ``migration_locked`` when another one holds the lock for ten minutes, or a table's lock cannot
+    be had.
     """
     migrations = known_migrations() if migrations is None else migrations
     conn = connect(
@@ -97,6 +100,7 @@ def migrate(
         lock_seconds=_LOCK_SECONDS,
     )
     with conn, _only_migrator(conn):
+        _check_encoding(conn)
         conn.execute(_CREATE_TABLE)
         todo = _not_applied(migrations, _applied(conn))
         for migration in todo:
@@ -113,6 +117,22 @@ def pending(conn: Connection) -> list[str]:
     has_table = conn.execute(_HAS_TABLE).fetchone() == (True,)
     applied = _applied(conn) if has_table else {}
     return [known.name for known in known_migrations() if known.name not in applied]
+
+
+def encoding(conn: Connection) -> str:
+    """Return how the database keeps its texts."""
+    return conn.info.parameter_status("server_encoding") or "unknown"
+
+
+def _check_encoding(conn: Connection) -> None:
+    # Where initdb found no locale it chose SQL_ASCII, which refuses the first text beyond ASCII.
+    found = encoding(conn)
+    if found != NEEDED_ENCODING:
+        raise Conflict(
+            f"the database's encoding is {found}, {NEEDED_ENCODING} is needed:"
+            " createdb -E UTF8 -T template0 makes one",
+            code="database_encoding",
+        )
 
 
 @contextmanager

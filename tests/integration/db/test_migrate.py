@@ -9,6 +9,7 @@ from shared.db.connection import connect
 from shared.db.migrate import Migration, known_migrations, migrate, pending
 from shared.errors import Conflict, Unavailable
 from shared.lifecycle import wait_until
+from tests.servers.postgres import ROLE
 
 _FIRST = Migration(name="0001_first.sql", text="CREATE TABLE first (id int);\n")
 _SECOND = Migration(name="0002_second.sql", text="CREATE TABLE second (id int);\nSELECT 1;\n")
@@ -22,6 +23,11 @@ _INDEX = Migration(
     ),
 )
 _SLOW = Migration(name="0002_slow.sql", text="CREATE TABLE slow (id int);\nSELECT pg_sleep(600);\n")
+
+_CREATE_ASCII = f"""
+CREATE DATABASE ascii OWNER {ROLE} TEMPLATE template0
+ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'
+"""
 
 
 @pytest.fixture
@@ -92,6 +98,24 @@ def test_a_database_with_another_past_is_refused(url, empty, applied, release, c
 
     assert caught.value.code == code
     assert _tables(empty) == before
+
+
+@pytest.fixture
+def ascii_url(postgres_process):
+    """The URL of a database as initdb makes it where it finds no locale."""
+    with connect(postgres_process.server.url("postgres"), application_name="tests") as admin:
+        admin.execute(_CREATE_ASCII)
+        yield postgres_process.server.url("ascii", role=ROLE)
+        admin.execute("DROP DATABASE ascii WITH (FORCE)")
+
+
+def test_a_database_that_cannot_keep_every_text_is_refused(ascii_url):
+    with pytest.raises(Conflict, match="SQL_ASCII, UTF8 is needed") as caught:
+        migrate(ascii_url, migrations=(_FIRST,))
+
+    assert caught.value.code == "database_encoding"
+    with connect(ascii_url, application_name="test") as conn:
+        assert _tables(conn) == []
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(url, empty):
