@@ -14,7 +14,7 @@ from services.cli.host_clock import host_now
 from shared.db.clock import server_now
 from shared.db.connection import connect
 from shared.db.listener import Listener
-from shared.db.migrate import pending
+from shared.db.migrate import NEEDED_ENCODING, encoding, pending
 from shared.db.sessions import count_sessions
 from shared.errors import AppError
 from shared.lifecycle import Stop, wait_until
@@ -25,6 +25,7 @@ from shared.queries.due_tables import list_tables_to_scan
 from shared.queries.notifications import listen_for_work, notify_work
 from shared.queries.workers import count_threads, list_releases, living_workers
 from shared.settings import Settings
+from shared.tracking.redis_clicks import find_fault
 
 State = Literal["ok", "warning", "failed"]
 
@@ -64,14 +65,16 @@ def examine(settings: Settings) -> Iterator[Check]:
     except psycopg.OperationalError as error:
         yield Check(name="database", state="failed", found=str(error).strip().splitlines()[0])
     yield _broker(settings)
+    yield _redis(settings)
 
 
 def _database(conn: Connection) -> Check:
-    release = conn.info.server_version // 10_000
-    state: State = "ok" if release >= _OLDEST_RELEASE else "failed"
-    return Check(
-        name="database", state=state, found=f"PostgreSQL {release}, {_OLDEST_RELEASE} is needed"
-    )
+    release, kept_as = conn.info.server_version // 10_000, encoding(conn)
+    is_fit = release >= _OLDEST_RELEASE and kept_as == NEEDED_ENCODING
+    found = f"PostgreSQL {release}, {kept_as}"
+    if not is_fit:
+        found += f"; {_OLDEST_RELEASE} or newer and {NEEDED_ENCODING} are needed"
+    return Check(name="database", state="ok" if is_fit else "failed", found=found)
 
 
 def _migrations(conn: Connection) -> Check:
@@ -197,7 +200,7 @@ def _broker(settings: Settings) -> Check:
         return Check(name="broker", state="ok", found="none: PostgreSQL is the transport")
     try:
         if not wait_until(publisher.ready, seconds=_BROKER_SECONDS):
-            return Check(name="broker", state="failed", found="takes no messages")
+            return Check(name="broker", state="failed", found="takes no messages: away, or blocked")
         depths = publisher.depths()
     except AppError as error:
         return Check(name="broker", state="failed", found=error.message)
@@ -206,3 +209,13 @@ def _broker(settings: Settings) -> Check:
     dead = sum(depth for queue, depth in depths.items() if queue.endswith(".dead"))
     told = ", ".join(f"{queue} {depth}" for queue, depth in depths.items())
     return Check(name="broker", state="warning" if dead else "ok", found=told)
+
+
+def _redis(settings: Settings) -> Check:
+    if settings.redis_url is None:
+        return Check(name="redis", state="ok", found="none: clicks are in PostgreSQL alone")
+    fault = find_fault(settings.redis_url.reveal())
+    if fault is None:
+        return Check(name="redis", state="ok", found="answers")
+    found = f"does not answer ({fault}); clicks are looked up in PostgreSQL"
+    return Check(name="redis", state="warning", found=found)

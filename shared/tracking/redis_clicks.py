@@ -120,6 +120,18 @@ def open_redis(url: str) -> Redis:
     )
 
 
+def find_fault(url: str) -> str | None:
+    """Ask Redis once; return None when it answers, else what happened, without the URL."""
+    redis = open_redis(url)
+    try:
+        redis.ping()
+    except (RedisError, OSError) as error:
+        return type(error).__name__
+    finally:
+        redis.close()
+    return None
+
+
 def _instant(value: object) -> datetime | None:
     """Read what a key holds; what is no instant of ours proves nothing."""
     if not isinstance(value, bytes):

@@ -151,3 +151,18 @@ class TestDoctor:
         [broker] = [check for check in checks if check["name"] == "broker"]
         assert broker["state"] == "ok"
         assert "action_execute 0" in broker["found"]
+
+    def test_redis_is_looked_at_where_there_is_one(self, on_database, redis_url):
+        found = {}
+        for url in ("", redis_url, "redis://:secret@127.0.0.1:1/0"):
+            on_database.environment["REDIS_URL"] = url
+            done = on_database.run_apart("doctor", "--json")
+            assert "secret" not in done.stdout
+            [redis] = [one for one in json.loads(done.stdout)["checks"] if one["name"] == "redis"]
+            found[url] = redis["state"], redis["found"].partition(" (")[0]
+
+        assert list(found.values()) == [
+            ("ok", "none: clicks are in PostgreSQL alone"),
+            ("ok", "answers"),
+            ("warning", "does not answer"),
+        ]
