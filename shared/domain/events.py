@@ -12,6 +12,21 @@ MAX_EVENT_DATA = 65_536
 """Characters of an event's data, written as JSON: every action that it leads to keeps a copy."""
 
 
+MAX_COPIES = 16_000_000
+"""Characters of all these copies together: more of them take longer than a transaction may."""
+
+
+def copies_faults(data: Mapping[str, Json], *, actions: int) -> list[Fault]:
+    """Return why so many actions cannot each keep a copy of an event's data."""
+    if actions * len(json.dumps(data, ensure_ascii=False)) <= MAX_COPIES:
+        return []
+    message = (
+        f"the event leads to {actions} actions, and the copies of its data that they keep have"
+        f" at most {MAX_COPIES} characters together"
+    )
+    return [Fault(code="event_data_too_large", pointer="/data", message=message)]
+
+
 def data_faults(data: Mapping[str, Json], pointer: str = "/data") -> list[Fault]:
     """Return why an object cannot be the data of an event."""
     if len(json.dumps(data, ensure_ascii=False)) > MAX_EVENT_DATA:

@@ -13,7 +13,7 @@ from psycopg import Connection
 
 from shared.domain.delays import Delay, delay_of, without_delay
 from shared.domain.event_rules import TriggerRule, conditions_hold
-from shared.domain.events import data_faults, event_hash
+from shared.domain.events import copies_faults, data_faults, event_hash
 from shared.domain.line_users import LineUser, cells
 from shared.domain.scheduled_actions import NewAction
 from shared.domain.strict_json import Json
@@ -58,9 +58,10 @@ def take_event(conn: Connection, event: NewEvent, *, clicks: ClickStore, now: da
     """Take an event and return it with what it led to; under a known key, what it led to then.
 
     One transaction; when that has committed, ``settle`` has to follow. Raises InvalidInput for data
-    that is too large, a contact that the tenant does not have (``line_user_unknown``) and a link
-    that a rule is to wait for and that is not there (``tracking_link_unknown``), Conflict
-    ``idempotency_key_reused``, NotFound ``tenant_not_found``.
+    that is too large, by itself or in the copies that all actions keep, for a contact that the
+    tenant does not have (``line_user_unknown``) and a link that a rule is to wait for and that is
+    not there (``tracking_link_unknown``), Conflict ``idempotency_key_reused``, NotFound
+    ``tenant_not_found``.
     """
     faults = data_faults(event.data)
     if faults:
@@ -72,6 +73,8 @@ def take_event(conn: Connection, event: NewEvent, *, clicks: ClickStore, now: da
         get_tenant(conn, event.tenant_id)
         line_user = _contact(conn, event)
         rules = _matching(conn, event, line_user)
+        if faults := copies_faults(event.data, actions=sum(len(rule.actions) for rule in rules)):
+            raise InvalidInput.of(faults)
         event_id = _insert(conn, event, rules, now=now)
         if event_id is None:  # another transaction has just taken it
             known = _taken_before(conn, event)

@@ -238,6 +238,21 @@ def test_data_that_is_too_large_is_refused(conn, tenant_id, data):
     assert refused.value.faults[0].pointer == "/data"
 
 
+def test_data_that_too_many_actions_would_keep_is_refused(conn, tenant_id):
+    for number in range(13):
+        insert_rule(conn, tenant_id, name=f"rule {number}", actions=20 * [NOTIFY])
+    data = {"text": "x" * 65_000}
+
+    with pytest.raises(InvalidInput) as refused:
+        take(conn, an_event(tenant_id, data=data))
+
+    [fault] = refused.value.faults
+    assert (fault.code, fault.pointer) == ("event_data_too_large", "/data")
+    assert "260 actions" in fault.message
+    assert count(conn, "event") == count(conn, "scheduled_action") == 0
+    assert len(taken(conn, tenant_id, data={"text": "x" * 60_000})[1]) == 260
+
+
 def test_the_same_event_under_a_key_is_taken_once(conn, tenant_id, contact):
     rule_id = insert_rule(conn, tenant_id)
     event = an_event(tenant_id, line_user_id=contact, data={"a": 1, "b": 2}, key="k")
