@@ -132,7 +132,7 @@ def _predicate_faults(
 def _column_fault(name: object, pointer: str) -> Fault:
     if not isinstance(name, str):
         return _invalid(pointer, "a predicate must name a column")
-    message = f"when names the column '{cut(name)}', which the table does not have"
+    message = f"a condition names the column '{cut(name)}', which the table does not have"
     return Fault(code="when_column_missing", pointer=pointer, message=message)
 
 

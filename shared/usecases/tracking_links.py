@@ -25,7 +25,7 @@ def make_link(
     """Make a link and return it; ``secret`` are its token's random bytes.
 
     Raises InvalidInput for a target that is no http or https URL (``url_invalid``) or a contact
-    that is not there (``line_user_not_found``), NotFound ``tenant_not_found``.
+    that is not there (``line_user_unknown``), NotFound ``tenant_not_found``.
     """
     try:
         parse_url(target_url)
@@ -42,8 +42,8 @@ def make_link(
         now=now,
     )
     if link is None:
-        message = f"contact {line_user_id} does not exist"
-        raise _invalid("line_user_not_found", "/line_user_id", message)
+        message = f"line_user_id names no contact of this tenant: {line_user_id}"
+        raise _invalid("line_user_unknown", "/line_user_id", message)
     return link
 
 

@@ -93,7 +93,7 @@ def test_a_contact_of_another_tenant_is_none(service, conn, other_tenant):
 
     answer = service.post(PATH, json={"target_url": TARGET, "line_user_id": contact})
 
-    assert faults(answer) == [("/line_user_id", "line_user_not_found")]
+    assert faults(answer) == [("/line_user_id", "line_user_unknown")]
 
 
 def test_a_contact_that_was_deleted_is_none(service, conn, tenant):
@@ -101,7 +101,7 @@ def test_a_contact_that_was_deleted_is_none(service, conn, tenant):
 
     answer = service.post(PATH, json={"target_url": TARGET, "line_user_id": contact})
 
-    assert faults(answer) == [("/line_user_id", "line_user_not_found")]
+    assert faults(answer) == [("/line_user_id", "line_user_unknown")]
 
 
 def test_links_are_listed_in_pages_the_newest_first(service, stranger):
