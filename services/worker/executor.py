@@ -102,11 +102,11 @@ class Executor:
     def _member(self, held: Held) -> Member | None:
         try:
             begun = self._begin(held)
+            if isinstance(begun, Finish | Postpone):
+                return None
+            return self._together.member(begun, held)
         except Exception:  # executed alone, it tells why
             return None
-        if isinstance(begun, Finish | Postpone):
-            return None
-        return self._together.member(begun, held)
 
     def _tell_lateness(self, work: Claimed) -> None:
         if work.starts == 1:

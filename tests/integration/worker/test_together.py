@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from psycopg.types.json import Jsonb
 
 from services.worker.dispatch import Dispatcher
 from shared.db.connection import connect
@@ -50,6 +51,23 @@ def test_several_have_their_effects_and_receipts_in_one_transaction(bench, conn,
     assert bench.action(action_id)["status"] == "done"
     assert sorted(bench.messages()) == ["0", "1", "2", "later"]
     assert transactions(conn) == 1
+    assert bench.holdings.all() == []
+
+
+@pytest.mark.parametrize("receipts", [[5], [{}], ["x"]], ids=str)
+def test_what_has_receipts_that_cannot_be_read_ends_alone(bench, receipts):
+    spoiled = bench.wait(notify("never"), action_results=Jsonb(receipts))
+    run = bench.insert(notify("never"), action_results=Jsonb(receipts))
+    sound = bench.wait(notify("sound"))
+    claimed = bench.claim()
+
+    joining = [held for held in claimed if bench.executor.joins(held)]
+    left = bench.executor.execute_together(claimed)
+    alone(bench, left)
+
+    assert [held.work.id for held in joining] == [sound]
+    assert bench.action(spoiled)["status"] == bench.run(run)["status"] == "failed"
+    assert bench.messages() == ["sound"]
     assert bench.holdings.all() == []
 
 
