@@ -149,13 +149,18 @@ def _subject(action: dict[str, Any]) -> str | None:
     return None
 
 
-def _awaited(action: dict[str, Any]) -> str:
-    if action["mode"] == "normal":
-        return "its time"
-    return action["branch"] or "a click"
+def _awaited(action: dict[str, Any]) -> str | None:
+    """Return what it waits for, or the branch that a wait has taken."""
+    if action["status"] == "pending" and action["result"] and action["next_attempt_at"]:
+        return f"a retry, {action['next_attempt_at'][:19]}Z"
+    if action["mode"] == "waitForTracking":
+        return action["branch"] or "a click"
+    return "its time" if action["status"] == "pending" else None
 
 
 def _outcome(result: dict[str, Any] | None) -> str | None:
     if result is None:
         return None
-    return f"{result['type']} {'ok' if result['ok'] else 'failed'}"
+    if result["ok"]:
+        return f"{result['type']} ok"
+    return f"{result['type']} failed: {result['detail']}"

@@ -72,6 +72,17 @@ def test_people_get_a_table(on_api, conn, tenant):
     assert on_api.run("actions", "--status", "failed").stdout == "no scheduled actions\n"
 
 
+def test_what_failed_for_now_tells_why_and_when_it_is_tried_again(on_api, conn, tenant):
+    receipt = RECEIPT | {"ok": False, "detail": "answered 503"}
+    again = {**SOON, "attempts": 1, "action_results": Jsonb([receipt])}
+    insert_action(conn, tenant.id, **again)
+
+    [_, line] = on_api.run("actions").stdout.splitlines()
+
+    assert f"a retry, {FAR_OFF:%Y-%m-%dT%H:%M:%S}Z" in line
+    assert line.rstrip().endswith("notify failed: answered 503")
+
+
 def test_actions_are_cancelled_retried_and_run_now(on_api, conn, tenant):
     pending, later = (insert_action(conn, tenant.id, **SOON) for _ in range(2))
     failed = insert_action(conn, tenant.id, status="failed")
