@@ -258,4 +258,4 @@ def _code(message: str) -> str:
 
 def _name(pointer: str) -> str:
     steps = [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
-    return ".".join(steps)[:200] or "it"
+    return ".".join(steps)[:200] or "the body"
