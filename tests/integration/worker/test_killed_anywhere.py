@@ -24,18 +24,17 @@ POINTS = [
     after("shared.actions.notify:Notify.execute"),
     after("shared.queries.work:finish"),
     after("services.worker.following:follow_up"),
-    before("services.worker.following:insert_actions"),
-    after("services.worker.following:insert_actions"),
+    before("shared.effects.delays:insert_actions"),
+    after("shared.effects.delays:insert_actions"),
     after("services.worker.performer:write_steps"),
     after("services.worker.performer:Performer._apply"),
-    after("shared.queries.work:mark_intents"),
     before("shared.actions.api_call:ApiCall.execute"),
     after("shared.actions.api_call:ApiCall.execute"),
     before("services.worker.committer:write_steps", call=2),
     after("services.worker.committer:write_steps", call=2),
     before("services.worker.following:after_schedule"),
     after("services.worker.delayed:schedule"),
-    before("services.worker.delayed:after_schedule"),
+    before("shared.actions.action:after_schedule"),
 ]
 _UNFINISHED = """
 SELECT
