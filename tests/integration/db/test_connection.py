@@ -75,7 +75,7 @@ def test_a_pool_replaces_a_session_that_the_server_ended(conn, database_url):
     with open_pool(database_url, application_name="pooled", size=1) as pool:
         with pool.connection() as lost:
             backend = lost.info.backend_pid
-        conn.execute("SELECT pg_terminate_backend(%s, 30_000)", [backend])  # waits for its end
+        conn.execute("SELECT pg_terminate_backend(%s, 30000)", [backend])  # waits for its end
 
         with pool.connection() as fresh:
             assert fresh.info.backend_pid != backend
