@@ -19,6 +19,7 @@ from tests.e2e.story import Story
 from tests.servers.rabbitmq import running_node
 from tests.servers.redis import running_redis
 
+PATIENCE_SECONDS = 600.0
 SERVICES = ("api", "scanner", "scanner", "worker", "worker")
 
 
@@ -47,6 +48,7 @@ def tell(transport, contacts):
             REDIS_URL=redis_url or "",
             LOG_LEVEL="WARNING",
         )
+        installation.patience_seconds = PATIENCE_SECONDS
         stack.callback(installation.stop)
         pids += [installation.start(service).pid for service in SERVICES]
         installation.wait(installation.answers)

@@ -30,6 +30,7 @@ class Installation:
     def __init__(self, *, database_url, amqp_url, logs, **settings):
         self._logs = logs
         self._started = []
+        self.patience_seconds = SECONDS
         self.api_url = f"http://127.0.0.1:{free_port()}"
         self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("DUEBOOK")},
@@ -70,7 +71,8 @@ class Installation:
 
     def wait(self, condition, *, every_seconds=0.05):
         """Wait until the condition holds; what was logged tells why it does not."""
-        assert wait_until(condition, seconds=SECONDS, every_seconds=every_seconds), self.logs()
+        seconds = self.patience_seconds
+        assert wait_until(condition, seconds=seconds, every_seconds=every_seconds), self.logs()
 
     def status_of(self, child):
         """Wait for the end of a process and return its exit status."""
