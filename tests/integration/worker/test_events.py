@@ -174,7 +174,7 @@ def test_the_example_of_the_documentation_does_what_it_says(bench, conn, tenant_
 
     [token] = conn.execute("SELECT token FROM tracking_link").fetchone()
     assert bench.messages() == [
-        "Thank you, Lin, for order 1027!",
+        f"Thank you, Lin, for order {event['data']['order']}!",
         f"This goes well with it: {PUBLIC_URL}/t/{token}",
         f"Still there, for one more day: {PUBLIC_URL}/t/{token}",
     ]
