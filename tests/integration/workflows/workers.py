@@ -123,8 +123,8 @@ class _Committer(Committer):
         self._process = process
         self._closing = True  # nobody else comes while it writes: it waits for no company
 
-    def submit(self, step):
-        return _Written(super().submit(step), self._process)
+    def submit(self, step, *, awaited=True):
+        return _Written(super().submit(step, awaited=awaited), self._process)
 
     def write(self) -> None:
         for _ in range(_WRITES):
