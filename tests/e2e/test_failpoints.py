@@ -100,8 +100,7 @@ class Scene:
             )
 
         self._told = make("told", {"title": "text"})
-        table = make("cases", {"title": "text", "due": "datetime"})
-        self._table_id = table.id
+        self._table = make("cases", {"title": "text", "due": "datetime"})
         effects = [
             notify("$row.title", chatroom=str(uuid4())),
             {"type": "api_call", "method": "POST", "url": receiver.url},
@@ -125,16 +124,11 @@ class Scene:
         now = server_now(self._conn)
         hourly = {"type": "interval", "every_seconds": 86_400}
         self._triggers.append(scheduled(hourly, notify("clock", chatroom=str(uuid4()))))
-        table = set_triggers(self._conn, self._table_id, self._triggers, now=now)
-        self._triggers = table.triggers
-        rows = [
-            {"title": f"case {next(self._names)}", "due": "2020-01-01 00:00"}
-            for _ in range(_RECORDS)
-        ]
-        create_records(self._conn, table, [read_cells(row, table.columns) for row in rows], now=now)
-        insert_records(self._conn, table, [{"c2": "2020-01-01 00:00"}] * 2)
-        self._events += len(rows)
-        self._dates += len(rows) + 2
+        self._table = set_triggers(self._conn, self._table.id, self._triggers, now=now)
+        self._triggers = self._table.triggers
+        self._add_records(_RECORDS)
+        insert_records(self._conn, self._table, [{"c2": "2020-01-01 00:00"}] * 2)
+        self._dates += 2
 
     def let_die(self, service, *points):
         """Run processes that die at these points, at the same time, until they are dead."""
@@ -144,7 +138,16 @@ class Scene:
             )
             for point in points
         }
-        ended = {point: self.installation.status_of(child) for point, child in dying.items()}
+
+        def all_dead():
+            if all(child.poll() is not None for child in dying.values()):
+                return True
+            # What one of them waits for, another may have taken before: there is always more.
+            self._add_records(1)
+            return False
+
+        self.installation.wait(all_dead, every_seconds=0.5)
+        ended = {point: child.poll() for point, child in dying.items()}
         assert ended == dict.fromkeys(points, STATUS), self.installation.logs()
 
     def assert_each_happened_once(self):
@@ -167,6 +170,15 @@ class Scene:
     def doubled_calls(self):
         """How many calls were made once more, under the same key."""
         return len(self._receiver.requests) - self._dates
+
+    def _add_records(self, count):
+        rows = [
+            {"title": f"case {next(self._names)}", "due": "2020-01-01 00:00"} for _ in range(count)
+        ]
+        cells = [read_cells(row, self._table.columns) for row in rows]
+        create_records(self._conn, self._table, cells, now=server_now(self._conn))
+        self._events += count
+        self._dates += count
 
     def _unfinished(self):
         return self._conn.execute(_NOT_DONE).fetchone()[0]
