@@ -25,7 +25,7 @@ from shared.queries.due_tables import list_tables_to_scan
 from shared.queries.notifications import listen_for_work, notify_work
 from shared.queries.workers import count_threads, list_releases, living_workers
 from shared.settings import Settings
-from shared.tracking.redis_clicks import find_fault
+from shared.tracking.redis_line import find_fault
 
 State = Literal["ok", "warning", "failed"]
 

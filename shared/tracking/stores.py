@@ -2,7 +2,8 @@
 
 from shared.settings import Settings
 from shared.tracking.click_store import ClickStore, PostgresClicks
-from shared.tracking.redis_clicks import RedisClicks, open_redis
+from shared.tracking.redis_clicks import RedisClicks
+from shared.tracking.redis_line import open_redis
 
 
 def open_clicks(settings: Settings) -> ClickStore:

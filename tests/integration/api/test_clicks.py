@@ -9,7 +9,8 @@ from services.api.dependencies import Parts
 from shared.domain.tracking import TOKEN_BYTES, link_token
 from shared.settings import Secret
 from shared.tracking.click_store import PostgresClicks
-from shared.tracking.redis_clicks import RedisClicks, open_redis
+from shared.tracking.redis_clicks import RedisClicks
+from shared.tracking.redis_line import open_redis
 from tests.builders_db import FAR_OFF, row_of
 from tests.builders_delayed import insert_link, insert_wait
 from tests.integration.api.callers import PUBLIC_URL, problem

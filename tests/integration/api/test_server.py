@@ -16,7 +16,7 @@ from services.cli.embedded_postgres import free_port
 from shared.domain.tracking import TOKEN_BYTES, link_token
 from shared.lifecycle import wait_until
 from shared.queries.tracking import find_click
-from shared.tracking.redis_clicks import open_redis
+from shared.tracking.redis_line import open_redis
 from tests.builders_db import insert_tenant
 from tests.builders_delayed import insert_link
 from tests.integration.api.callers import ADMIN_TOKEN

@@ -8,7 +8,8 @@ from shared.db.clock import server_now
 from shared.domain.tracking import TOKEN_BYTES, link_token
 from shared.queries.tracking import find_link_by_id
 from shared.tracking.click_store import PostgresClicks
-from shared.tracking.redis_clicks import RedisClicks, open_redis
+from shared.tracking.redis_clicks import RedisClicks
+from shared.tracking.redis_line import open_redis
 from tests.builders_db import insert_tenant
 from tests.builders_delayed import insert_link
 

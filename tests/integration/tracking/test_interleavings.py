@@ -24,7 +24,8 @@ from shared.lifecycle import wait_until
 from shared.observability import metrics
 from shared.queries import claimed_actions, claims, scheduled_actions, tracking, workflows
 from shared.tracking.click_store import PostgresClicks
-from shared.tracking.redis_clicks import RedisClicks, open_redis
+from shared.tracking.redis_clicks import RedisClicks
+from shared.tracking.redis_line import open_redis
 from shared.usecases.unlock_wait import (
     check_and_complete_delay_wait,
     sweep_clicks,

@@ -12,9 +12,10 @@ from shared.lifecycle import monotonic, wait_until
 from shared.observability import metrics
 from shared.queries.tracking import find_click
 from shared.settings import read_settings
-from shared.tracking import redis_clicks as module
+from shared.tracking import redis_line as module
 from shared.tracking.click_store import PostgresClicks
-from shared.tracking.redis_clicks import RedisClicks, open_redis
+from shared.tracking.redis_clicks import RedisClicks
+from shared.tracking.redis_line import open_redis
 from shared.tracking.stores import open_clicks
 from tests.builders_db import row_of
 from tests.builders_delayed import a_new_action, insert_wait
