@@ -17,6 +17,7 @@ CREATE TABLE api_token (
     CONSTRAINT api_token_token_hash_check CHECK ((length(token_hash) = 32)),
     CONSTRAINT api_token_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
     CONSTRAINT api_token_pkey PRIMARY KEY (id),
+    CONSTRAINT api_token_tenant_id_id_key UNIQUE (tenant_id, id),
     CONSTRAINT api_token_token_hash_key UNIQUE (token_hash)
 );
 CREATE INDEX api_token_of_tenant ON public.api_token USING btree (tenant_id, created_at, id);
@@ -62,6 +63,8 @@ CREATE TABLE custom_table (
     created_at instant NOT NULL,
     updated_at instant NOT NULL,
     trashed_at instant,
+    approval text DEFAULT 'none'::text NOT NULL,
+    CONSTRAINT custom_table_approval_check CHECK ((approval = ANY (ARRAY['none'::text, 'required'::text]))),
     CONSTRAINT custom_table_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
     CONSTRAINT custom_table_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
     CONSTRAINT custom_table_pkey PRIMARY KEY (id),
@@ -263,6 +266,57 @@ CREATE TABLE signing_key (
     CONSTRAINT signing_key_pkey PRIMARY KEY (id)
 );
 CREATE INDEX signing_key_of_tenant ON public.signing_key USING btree (tenant_id, created_at, id);
+
+CREATE TABLE staged_change (
+    id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    tenant_id uuid NOT NULL,
+    table_id uuid NOT NULL,
+    record_id bigint,
+    operation text NOT NULL,
+    base_version integer,
+    base jsonb,
+    proposed jsonb,
+    origin_key text NOT NULL,
+    run_id bigint,
+    scheduled_action_id bigint,
+    depth smallint DEFAULT 0 NOT NULL,
+    status text DEFAULT 'pending'::text NOT NULL,
+    reviewed_at instant,
+    reviewed_by uuid,
+    reason text,
+    announcements integer DEFAULT 0 NOT NULL,
+    announce_at instant,
+    token uuid DEFAULT gen_random_uuid() NOT NULL,
+    error text,
+    created_at instant NOT NULL,
+    updated_at instant NOT NULL,
+    finished_at instant,
+    CONSTRAINT a_change_has_its_base CHECK ((((operation = 'create'::text) = (base_version IS NULL)) AND ((operation = 'create'::text) = (base IS NULL)))),
+    CONSTRAINT a_change_has_its_cells CHECK (((operation = 'delete'::text) = (proposed IS NULL))),
+    CONSTRAINT a_change_has_its_record CHECK ((((operation = 'create'::text) AND (status <> 'applied'::text)) = (record_id IS NULL))),
+    CONSTRAINT a_review_has_its_time CHECK (((status = 'pending'::text) = (reviewed_at IS NULL))),
+    CONSTRAINT approved_can_be_found CHECK (((status = 'approved'::text) = (announce_at IS NOT NULL))),
+    CONSTRAINT failed_has_a_reason CHECK (((status <> 'failed'::text) OR (error IS NOT NULL))),
+    CONSTRAINT only_a_review_has_a_reviewer CHECK (((reviewed_at IS NOT NULL) OR ((reviewed_by IS NULL) AND (reason IS NULL)))),
+    CONSTRAINT staged_change_error_check CHECK ((length(error) <= 1000)),
+    CONSTRAINT staged_change_operation_check CHECK ((operation = ANY (ARRAY['create'::text, 'update'::text, 'delete'::text]))),
+    CONSTRAINT staged_change_origin_key_check CHECK (((length(origin_key) >= 1) AND (length(origin_key) <= 255))),
+    CONSTRAINT staged_change_reason_check CHECK (((length(reason) >= 1) AND (length(reason) <= 1000))),
+    CONSTRAINT staged_change_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'applied'::text, 'failed'::text]))),
+    CONSTRAINT terminal_is_finished CHECK (((status = ANY (ARRAY['rejected'::text, 'applied'::text, 'failed'::text])) = (finished_at IS NOT NULL))),
+    CONSTRAINT work_has_staged_it CHECK ((num_nonnulls(run_id, scheduled_action_id) = 1)),
+    CONSTRAINT staged_change_tenant_id_reviewed_by_fkey FOREIGN KEY (tenant_id, reviewed_by) REFERENCES api_token(tenant_id, id),
+    CONSTRAINT staged_change_tenant_id_table_id_fkey FOREIGN KEY (tenant_id, table_id) REFERENCES custom_table(tenant_id, id),
+    CONSTRAINT staged_change_pkey PRIMARY KEY (id),
+    CONSTRAINT a_change_is_staged_once UNIQUE (tenant_id, origin_key)
+);
+CREATE INDEX staged_change_by_status ON public.staged_change USING btree (table_id, status, id DESC);
+CREATE INDEX staged_change_fair ON public.staged_change USING btree (tenant_id, announce_at, id) WHERE (status = 'approved'::text);
+CREATE INDEX staged_change_finished ON public.staged_change USING btree (finished_at, id) WHERE (finished_at IS NOT NULL);
+CREATE INDEX staged_change_listed ON public.staged_change USING btree (table_id, id DESC);
+CREATE INDEX staged_change_of_record ON public.staged_change USING btree (table_id, record_id, id DESC) WHERE (record_id IS NOT NULL);
+CREATE INDEX staged_change_to_apply ON public.staged_change USING btree (announce_at, id) WHERE (status = 'approved'::text);
+CREATE INDEX staged_change_to_review ON public.staged_change USING btree (table_id, id) WHERE (status = 'pending'::text);
 
 CREATE TABLE tenant (
     id uuid DEFAULT gen_random_uuid() NOT NULL,

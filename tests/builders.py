@@ -40,6 +40,7 @@ def a_table(**parts):
         "name": "orders",
         "columns": COLUMNS,
         "columns_made": len(COLUMNS),
+        "approval": "none",
         "triggers": None,
         "revision": 1,
         "created_at": LONG_AGO,

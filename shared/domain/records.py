@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from shared.domain.columns import Column
+
+Approval = Literal["none", "required"]
+"""Whether what actions want to write waits for a moderator; what people write never does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +21,7 @@ class CustomTable:
     name: str
     columns: tuple[Column, ...]
     columns_made: int
+    approval: Approval
     triggers: list[dict[str, Any]] | None
     revision: int
     created_at: datetime

@@ -10,7 +10,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from shared.domain.columns import Column, column_from_json
-from shared.domain.records import CustomTable
+from shared.domain.records import Approval, CustomTable
 from shared.errors import NotFound, StaleVersion
 
 SELECT_TABLES = """
@@ -21,6 +21,7 @@ SELECT
     name,
     columns,
     columns_made,
+    approval,
     triggers,
     revision,
     created_at,
@@ -154,14 +155,21 @@ def list_tables(
 
 _INSERT_TABLE = """
 INSERT INTO custom_table (
-    tenant_id, channel_id, name, columns, columns_made, created_at, updated_at
+    tenant_id, channel_id, name, columns, columns_made, approval, created_at, updated_at
 )
 VALUES (
-    %(tenant_id)s, %(channel_id)s, %(name)s, %(columns)s, %(columns_made)s, %(now)s, %(now)s
+    %(tenant_id)s,
+    %(channel_id)s,
+    %(name)s,
+    %(columns)s,
+    %(columns_made)s,
+    %(approval)s,
+    %(now)s,
+    %(now)s
 )
 RETURNING
-    id, tenant_id, channel_id, name, columns, columns_made, triggers, revision, created_at,
-    updated_at, trashed_at
+    id, tenant_id, channel_id, name, columns, columns_made, approval, triggers, revision,
+    created_at, updated_at, trashed_at
 """
 
 
@@ -173,6 +181,7 @@ def insert_table(
     name: str,
     columns: Sequence[Column],
     columns_made: int,
+    approval: Approval = "none",
     now: datetime,
 ) -> CustomTable:
     """Insert a table without triggers and return it."""
@@ -182,6 +191,7 @@ def insert_table(
         "name": name,
         "columns": _stored_columns(columns),
         "columns_made": columns_made,
+        "approval": approval,
         "now": now,
     }
     return read_tables(conn, _INSERT_TABLE, parameters)[0]
@@ -192,18 +202,19 @@ UPDATE custom_table
 SET name = %(name)s,
     columns = %(columns)s,
     columns_made = %(columns_made)s,
+    approval = %(approval)s,
     triggers = %(triggers)s,
     revision = revision + 1,
     updated_at = %(now)s
 WHERE id = %(table_id)s AND revision = %(revision)s AND trashed_at IS NULL
 RETURNING
-    id, tenant_id, channel_id, name, columns, columns_made, triggers, revision, created_at,
-    updated_at, trashed_at
+    id, tenant_id, channel_id, name, columns, columns_made, approval, triggers, revision,
+    created_at, updated_at, trashed_at
 """
 
 
 def update_definition(conn: Connection, table: CustomTable, *, now: datetime) -> CustomTable:
-    """Store name, columns and triggers of an edited table and return it with its new revision.
+    """Store what was edited of a table and return it with its new revision.
 
     ``table.revision`` is the one the edit is based on; raises StaleVersion when it is no longer
     the present one.
@@ -214,6 +225,7 @@ def update_definition(conn: Connection, table: CustomTable, *, now: datetime) ->
         "name": table.name,
         "columns": _stored_columns(table.columns),
         "columns_made": table.columns_made,
+        "approval": table.approval,
         "triggers": None if table.triggers is None else Jsonb(table.triggers),
         "now": now,
     }

@@ -117,8 +117,8 @@ FROM claimed
 WHERE scanned.id = claimed.id
 RETURNING
     scanned.id, scanned.tenant_id, scanned.channel_id, scanned.name, scanned.columns,
-    scanned.columns_made, scanned.triggers, scanned.revision, scanned.created_at,
-    scanned.updated_at, scanned.trashed_at
+    scanned.columns_made, scanned.approval, scanned.triggers, scanned.revision,
+    scanned.created_at, scanned.updated_at, scanned.trashed_at
 """
 
 

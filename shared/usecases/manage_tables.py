@@ -11,7 +11,7 @@ from psycopg import Connection
 from shared.domain.column_renames import rename_columns, rename_written_columns
 from shared.domain.columns import Column, read_columns
 from shared.domain.faults import under
-from shared.domain.records import CustomTable
+from shared.domain.records import Approval, CustomTable
 from shared.domain.triggers import TriggerState
 from shared.errors import Fault, InvalidInput, NotFound, StaleVersion
 from shared.queries.custom_tables import (
@@ -42,6 +42,7 @@ def create_table(
     channel_id: UUID | None,
     name: str,
     raw_columns: object,
+    approval: Approval = "none",
     now: datetime,
 ) -> CustomTable:
     """Create a table and return it. Raises InvalidInput, pointers at ``/name`` and ``/columns``."""
@@ -54,6 +55,7 @@ def create_table(
         name=name,
         columns=columns,
         columns_made=made,
+        approval=approval,
         now=now,
     )
 
@@ -64,10 +66,11 @@ def alter_table(
     *,
     name: str | None = None,
     raw_columns: object = None,
+    approval: Approval | None = None,
     now: datetime,
     expected_revision: int | None = None,
 ) -> CustomTable:
-    """Rename a live table, or replace its columns (the whole list), and return it.
+    """Rename a live table, replace its columns (the whole list) or its approval, and return it.
 
     An entry with the id of a column is that column, whatever its name is now; all triggers of the
     tenant that name it are rewritten with it. A trigger that names a dropped column stays, broken.
@@ -78,7 +81,7 @@ def alter_table(
         before = lock_table(conn, table_id)
         if expected_revision not in (None, before.revision):
             raise StaleVersion(f"table {table_id} was changed meanwhile")
-        after = _altered(before, name, raw_columns)
+        after = _altered(before, name, raw_columns, approval)
         if after == before:
             return before
         renames = _renames(before.columns, after.columns)
@@ -89,13 +92,17 @@ def alter_table(
         return update_definition(conn, after, now=now)
 
 
-def _altered(table: CustomTable, name: str | None, raw_columns: object) -> CustomTable:
+def _altered(
+    table: CustomTable, name: str | None, raw_columns: object, approval: Approval | None
+) -> CustomTable:
     if name is not None:
         _check_name(name)
         table = replace(table, name=name)
     if raw_columns is not None:
         columns, made = _read_columns(raw_columns, existing=table.columns, made=table.columns_made)
         table = replace(table, columns=columns, columns_made=made)
+    if approval is not None:
+        table = replace(table, approval=approval)
     return table
 
 

@@ -1,6 +1,6 @@
 """Tables: create, list, look at, rename and alter, trash and restore."""
 
-from typing import Any
+from typing import Any, get_args
 
 from services.api import fields
 from services.api.auth import MODERATOR, READERS
@@ -10,11 +10,13 @@ from services.api.resources.access import acting_tenant, channel_of_new_table, t
 from services.api.routes import Answer, Call, Route
 from services.api.schemas import TenantPageQuery, TenantQuery
 from shared.domain.columns import COLUMN_TYPES, MAX_COLUMNS, MAX_NAME, MAX_OPTIONS
-from shared.domain.records import CustomTable
+from shared.domain.records import Approval, CustomTable
 from shared.queries.custom_tables import list_tables
 from shared.usecases.manage_tables import alter_table, create_table, restore_table, trash_table
 
 _TABLE = "/tables/<uuid:table_id>"
+
+_APPROVALS: tuple[Approval, ...] = get_args(Approval)
 
 
 class ColumnSchema(StrictSchema):
@@ -34,6 +36,7 @@ class TableSchema(StrictSchema):
     channel_id = fields.Uuid(required=True, allow_none=True)
     name = fields.Text(min=1, max=200, required=True)
     columns = fields.Items(fields.Nested(ColumnSchema), required=True)
+    approval = fields.Choice(*_APPROVALS, required=True)
     revision = fields.Integer(required=True)
     created_at = fields.Instant(required=True)
     updated_at = fields.Instant(required=True)
@@ -74,10 +77,14 @@ _COLUMNS = fields.Json(
 
 
 class NewTableSchema(StrictSchema):
-    """A table to create; ``channel_id`` stays for good."""
+    """A table to create; ``channel_id`` stays for good.
+
+    ``approval`` required: what actions want to write waits for a moderator.
+    """
 
     name = fields.Text(min=1, max=200, required=True)
     columns = _COLUMNS
+    approval = fields.Choice(*_APPROVALS, load_default="none")
     channel_id = fields.Uuid(allow_none=True, load_default=None)
 
 
@@ -86,6 +93,7 @@ class TableChangeSchema(StrictSchema):
 
     name = fields.Text(min=1, max=200)
     columns = fields.Json(metadata=_COLUMNS.metadata)
+    approval = fields.Choice(*_APPROVALS)
 
 
 class TableListQuery(TenantPageQuery):
@@ -101,6 +109,7 @@ def _create(call: Call) -> Answer:
         channel_id=channel_of_new_table(call),
         name=call.body["name"],
         raw_columns=call.body["columns"],
+        approval=call.body["approval"],
         now=call.now,
     )
     return _answer(table, status=201)
@@ -133,6 +142,7 @@ def _alter(call: Call) -> Answer:
         table_of(call).id,
         name=call.body.get("name"),
         raw_columns=call.body.get("columns"),
+        approval=call.body.get("approval"),
         now=call.now,
         expected_revision=call.revision,
     )
@@ -159,6 +169,7 @@ def _document(table: CustomTable) -> dict[str, Any]:
         "channel_id": table.channel_id,
         "name": table.name,
         "columns": [column.to_json() for column in table.columns],
+        "approval": table.approval,
         "revision": table.revision,
         "created_at": table.created_at,
         "updated_at": table.updated_at,
@@ -202,7 +213,7 @@ TABLE_ROUTES = (
         method="PATCH",
         path=_TABLE,
         operation_id="tables.alter",
-        summary="Rename a table, or alter its columns; a renamed column is renamed in its triggers",
+        summary="Rename a table, alter its columns (its triggers follow) or its approval",
         roles=MODERATOR,
         body=TableChangeSchema,
         answers={200: TableSchema},

@@ -21,6 +21,36 @@ def test_a_table_of_the_channel_scope_has_the_channel_of_the_token(channel_moder
     assert new_table(channel_moderator)[1]["channel_id"] == str(CHANNEL)
 
 
+def test_a_table_asks_for_approval_from_its_creation_on_or_by_a_change(author, tenant):
+    asking, made = new_table(author, tenant=tenant, approval="required")
+    path, free = new_table(author, tenant=tenant)
+
+    changed = author.patch(path, json={"approval": "required"}, headers={"If-Match": '"1"'})
+    again = author.patch(path, json={"approval": "required"})
+
+    assert made["approval"] == author.get(asking).json["approval"] == "required"
+    assert free["approval"] == "none"
+    assert (changed.json["approval"], changed.headers["ETag"]) == ("required", '"2"')
+    assert again.headers["ETag"] == '"2"'
+    assert author.patch(path, json={"name": "x"}).json["approval"] == "required"
+    assert problem(author.patch(path, json={"approval": "none"}, headers={"If-Match": '"1"'}))[
+        :2
+    ] == (412, "stale_version")
+
+
+@pytest.mark.parametrize("approval", ["maybe", True, None, 1, ["required"]])
+def test_an_approval_that_is_none_is_refused(moderator, approval):
+    path, _ = new_table(moderator)
+    body = {"name": "x", "columns": COLUMNS, "approval": approval}
+
+    for answer in (
+        moderator.post(moderator.tables, json=body),
+        moderator.patch(path, json={"approval": approval}),
+    ):
+        assert problem(answer)[0] == 400
+        assert faults(answer) == [("/approval", "field_invalid")]
+
+
 def test_a_channel_may_be_chosen_at_creation_but_not_anothers(moderator, channel_moderator):
     other = str(uuid4())
 
