@@ -6,6 +6,7 @@ the other. How cells compare is in ``conditions``.
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -26,6 +27,7 @@ MAX_RECORD = 262_144
 """Characters that the text and JSON cells of a record have together."""
 MAX_JSON_VALUES = 10_000
 """Values that the JSON cells of a record have together: as objects, each takes many characters."""
+_ID = re.compile("c[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,23 +61,29 @@ def column_from_json(stored: Mapping[str, Any]) -> Column:
 
 
 def read_columns(
-    raw: object, *, existing: tuple[Column, ...] = (), made: int
+    raw: object, *, existing: tuple[Column, ...] = (), made: int, from_elsewhere: bool = False
 ) -> tuple[tuple[Column, ...], int]:
     """Return the columns that an author wrote, and how many ids the table has given by now.
 
     ``raw`` is a list of ``{id?, name, type, options?}``. An entry with an id is that column of
     ``existing``; one without is the column of its name, or a new one. ``made`` is the number of ids
-    given before. Raises InvalidInput: ``columns_invalid``, ``column_invalid``,
-    ``column_duplicate``, ``column_unknown``.
+    given before. ``from_elsewhere``: the ids may be those of the table's like in another tenant.
+    One that ``existing`` lacks makes a new column under it, but counts for nothing where the name
+    is known, or where it was given before: a dropped column's cells do not come back.
+    Raises InvalidInput: ``columns_invalid``, ``column_invalid``, ``column_duplicate``,
+    ``column_unknown``.
     """
     if not isinstance(raw, list) or len(raw) > MAX_COLUMNS:
         message = f"columns must be a list of at most {MAX_COLUMNS} columns"
         raise InvalidInput.of([Fault(code="columns_invalid", pointer="", message=message)])
     faults = [fault for index, entry in enumerate(raw) for fault in _entry_faults(index, entry)]
     if not faults:
-        faults = _list_faults(raw, {column.id for column in existing})
+        faults = _list_faults(raw, None if from_elsewhere else {column.id for column in existing})
     if faults:
         raise InvalidInput.of(faults)
+    if from_elsewhere:
+        raw = _at_home(raw, existing, made)
+        made = max([made, *map(_number, raw)])
     named = {entry["id"] for entry in raw if "id" in entry}
     by_name = {column.name: column.id for column in existing if column.id not in named}
     columns = []
@@ -86,6 +94,26 @@ def read_columns(
             column_id = f"c{made}"
         columns.append(column_from_json({**entry, "id": column_id}))
     return tuple(columns), made
+
+
+def _at_home(
+    raw: list[dict[str, Any]], existing: tuple[Column, ...], made: int
+) -> list[dict[str, Any]]:
+    """Return the entries without the ids that count for nothing in this table."""
+    known = {column.id for column in existing}
+    claimed = {entry.get("id") for entry in raw}
+    names = {column.name for column in existing if column.id not in claimed}
+    return [
+        entry
+        if entry.get("id") in known or (_number(entry) > made and entry["name"] not in names)
+        else {key: value for key, value in entry.items() if key != "id"}
+        for entry in raw
+    ]
+
+
+def _number(entry: Mapping[str, Any]) -> int:
+    """Return the number in the id of an entry, 0 for one without an id."""
+    return int(entry["id"][1:]) if "id" in entry else 0
 
 
 def _entry_faults(index: int, entry: object) -> list[Fault]:
@@ -129,7 +157,8 @@ def _options_fault(entry: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _list_faults(raw: list[dict[str, Any]], known: set[str]) -> list[Fault]:
+def _list_faults(raw: list[dict[str, Any]], known: set[str] | None) -> list[Fault]:
+    """Return what is wrong with the entries together; ``known`` is None for any ids."""
     faults = []
     names: set[str] = set()
     ids: set[str] = set()
@@ -142,7 +171,12 @@ def _list_faults(raw: list[dict[str, Any]], known: set[str]) -> list[Fault]:
         if column_id in ids:
             message = f"the column id '{column_id}' stands twice"
             faults.append(_fault("column_duplicate", child(pointer, "id"), message))
-        elif column_id is not None and column_id not in known:
+        elif column_id is None:
+            pass
+        elif known is None and not _ID.fullmatch(column_id):
+            message = "a column id must be 'c' and a number of at most nine digits"
+            faults.append(_fault("column_invalid", child(pointer, "id"), message))
+        elif known is not None and column_id not in known:
             message = f"the table has no column with the id '{cut(column_id)}'"
             faults.append(_fault("column_unknown", child(pointer, "id"), message))
         names.add(name)

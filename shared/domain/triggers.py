@@ -46,7 +46,8 @@ ERROR_CODES = (
 """What preview may say of a broken stored trigger (spec 1 §8)."""
 
 _ID = re.compile("trg_[0-9a-f]{12}")
-_KEYS = ("id", "name", "enabled", "on", "schedule", "when", "actions")
+TRIGGER_KEYS = ("id", "name", "enabled", "on", "schedule", "when", "actions")
+_KINDS: tuple[ScheduleKind, ...] = get_args(ScheduleKind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +193,23 @@ def read_trigger(raw: object, columns: tuple[Column, ...], *, stored: bool = Fal
     return ReadTrigger(raw=raw, trigger=trigger, faults=())
 
 
+def kind_change_faults(read: ReadTrigger, kinds: Mapping[str, ScheduleKind]) -> list[Fault]:
+    """Refuse another kind of schedule under an id that had one, be it retired since (spec 1 §4).
+
+    ``kinds`` are those of all states that the table ever had, by trigger id.
+    """
+    kind = read.schedule_type
+    known = kinds.get(read.trigger_id or "")
+    if not read.is_schedule or kind not in _KINDS or known in (None, kind):
+        return []
+    code = "schedule_kind_change_requires_new_trigger_id"
+    message = (
+        f"{code}: trigger '{read.trigger_id}' changes its schedule type in place. retire the old "
+        "trigger id and create the new schedule kind under a new trigger id"
+    )
+    return [Fault(code=code, pointer="/schedule/type", message=message)]
+
+
 def _date_column(schedule: Schedule | None, columns: Iterable[Column]) -> Column | None:
     if not isinstance(schedule, DateColumnReached):
         return None
@@ -212,7 +230,7 @@ def stored_form(raw: Mapping[str, Any]) -> dict[str, Json]:
 
 
 def _unknown_keys(raw: Mapping[str, Any]) -> Iterator[Fault]:
-    for key in unknown_keys(raw, _KEYS):
+    for key in unknown_keys(raw, TRIGGER_KEYS):
         yield _fault(child("", key), f"unknown key '{cut(key)}' in a trigger")
 
 

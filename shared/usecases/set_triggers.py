@@ -1,7 +1,7 @@
 """Set the triggers of a table: a full replace, checked and stored as a whole or not at all."""
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol, get_args
@@ -23,6 +23,7 @@ from shared.domain.triggers import (
     ScheduleKind,
     Trigger,
     TriggerState,
+    kind_change_faults,
     read_triggers,
 )
 from shared.domain.workflows import Workflow
@@ -148,7 +149,7 @@ def _checked(
     read = read_triggers(raw, table.columns)
     faults: list[Fault] = []
     for index, one in enumerate(read):
-        found = [*one.faults, *_kind_faults(one, kinds)]
+        found = [*one.faults, *kind_change_faults(one, kinds)]
         if isinstance(one.raw, dict):
             found += _action_faults(one, table, check_actions, lookup)
         faults += under(child("/triggers", index), in_document_order(one.raw, found))
@@ -157,20 +158,6 @@ def _checked(
     if faults:
         raise InvalidInput.of(faults)
     return [one.trigger for one in read if one.trigger is not None]
-
-
-def _kind_faults(read: ReadTrigger, kinds: Mapping[str, ScheduleKind]) -> list[Fault]:
-    """Refuse another kind of schedule under an id that had one, be it retired since."""
-    kind = read.schedule_type
-    known = kinds.get(read.trigger_id or "")
-    if not read.is_schedule or kind not in _KINDS or known in (None, kind):
-        return []
-    code = "schedule_kind_change_requires_new_trigger_id"
-    message = (
-        f"{code}: trigger '{read.trigger_id}' changes its schedule type in place. retire the old "
-        "trigger id and create the new schedule kind under a new trigger id"
-    )
-    return [Fault(code=code, pointer="/schedule/type", message=message)]
 
 
 def _action_faults(

@@ -6,6 +6,7 @@ import pytest
 
 from shared.domain.columns import (
     MAX_RECORD,
+    Column,
     cell_fault,
     cells_by_name,
     column_from_json,
@@ -227,3 +228,36 @@ def test_cells_must_be_an_object(raw):
         read_cells(raw, ())
 
     assert refused.value.code == "cells_invalid"
+
+
+_STORED = (
+    Column(id="c1", name="title", type="text"),
+    Column(id="c2", name="due", type="datetime"),
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "ids", "made"),
+    [
+        ([{"id": "c2", "name": "till"}], ["c2"], 3),  # the column, under another name
+        ([{"id": "c9", "name": "due"}], ["c2"], 3),  # unknown here: the column of the name
+        ([{"id": "c3", "name": "new"}], ["c4"], 4),  # dropped before: its cells stay away
+        ([{"id": "c7", "name": "new"}, {"name": "newer"}], ["c7", "c8"], 8),
+        ([{"id": "c2", "name": "title"}, {"name": "due"}], ["c2", "c4"], 4),
+        ([{"id": "c9", "name": "due"}, {"id": "c2", "name": "till"}], ["c9", "c2"], 9),
+    ],
+)
+def test_ids_from_elsewhere_count_where_they_mean_something(written, ids, made):
+    raw = [{"type": "text", **entry} for entry in written]
+
+    columns, given = read_columns(raw, existing=_STORED, made=3, from_elsewhere=True)
+
+    assert ([column.id for column in columns], given) == (ids, made)
+
+
+@pytest.mark.parametrize("column_id", ["c0", "c01", "1", "c1234567890", "c\u0661", "c1\n", ""])
+def test_an_id_from_elsewhere_must_look_like_one(column_id):
+    with pytest.raises(InvalidInput) as caught:
+        read_columns([{"id": column_id, "name": "a", "type": "text"}], made=0, from_elsewhere=True)
+
+    assert caught.value.code == "column_invalid"
