@@ -75,6 +75,9 @@ class Settings:
     allowed_ports: tuple[int, ...]
     max_body_bytes: int
     max_bulk_bytes: int
+    rate_limit: int  # requests of a tenant per minute; 0: no limit
+    refusal_limit: int  # refused tokens of an address per minute; 0: no limit
+    trusted_proxies: int  # how many in front of the API each add to X-Forwarded-For
 
 
 def read_settings(service: Service) -> Settings:
@@ -166,6 +169,9 @@ def _read_limits(env: FileAwareEnv) -> dict[str, Any]:
         "allowed_ports": tuple(ports or ()),
         "max_body_bytes": env.int("MAX_BODY_BYTES", 2**20, validate=_between(1, 2**30)),
         "max_bulk_bytes": env.int("MAX_BULK_BYTES", 2**24, validate=_between(1, 2**30)),
+        "rate_limit": env.int("RATE_LIMIT", 12_000, validate=_between(0, 10_000_000)),
+        "refusal_limit": env.int("REFUSAL_LIMIT", 60, validate=_between(0, 10_000_000)),
+        "trusted_proxies": env.int("TRUSTED_PROXIES", 0, validate=_between(0, 10)),
     }
 
 

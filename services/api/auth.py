@@ -9,6 +9,7 @@ from uuid import UUID
 from psycopg import Connection
 from werkzeug.datastructures import Headers
 
+from services.api.request_limits import ADMIN_TOKEN_INVALID
 from shared.domain.tenants import Role
 from shared.errors import Fault, Forbidden, InvalidInput, Unauthenticated
 from shared.queries.tenants import get_tenant
@@ -56,7 +57,7 @@ def read_credentials(headers: Headers, *, scope: Scope, admin_token: Secret) -> 
     """
     if scope == "root":
         if not _is_admin(headers, admin_token):
-            raise Forbidden(_WRONG_ADMIN_TOKEN, code="admin_token_invalid")
+            raise Forbidden(_WRONG_ADMIN_TOKEN, code=ADMIN_TOKEN_INVALID)
         return Credentials(token=None, is_admin=True)
     if scope == "v1" and "Authorization" not in headers and _ADMIN_HEADER in headers:
         if not _is_admin(headers, admin_token):

@@ -3,10 +3,11 @@
 import hmac
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from psycopg import Connection
 
+from services.api.request_limits import RequestLimits, no_limits
 from shared.settings import Secret
 from shared.tracking.click_store import ClickStore
 
@@ -27,6 +28,7 @@ class Parts:
     public_url: str
     max_body_bytes: int
     max_bulk_bytes: int
+    limits: RequestLimits = field(default_factory=no_limits)
 
     @property
     def cursor_key(self) -> bytes:

@@ -163,10 +163,11 @@ def _problem_statuses(mount: Mount, route: Route) -> Iterator[int]:
         yield from (411, 413, 415)
     if route.versioned:
         yield 412
+    yield 429
     yield 503
 
 
-_PROBLEM_STATUSES = (400, 401, 403, 404, 409, 411, 412, 413, 415, 503)
+_PROBLEM_STATUSES = (400, 401, 403, 404, 409, 411, 412, 413, 415, 429, 503)
 
 
 def _problem(status: int) -> dict[str, Any]:
@@ -174,7 +175,7 @@ def _problem(status: int) -> dict[str, Any]:
         "description": HTTPStatus(status).phrase,
         "content": {MEDIA_TYPE: {"schema": ProblemSchema}},
     }
-    if status == 503:
+    if status in (429, 503):
         response["headers"] = {"Retry-After": _HEADERS["Retry-After"]}
     return response
 

@@ -41,6 +41,14 @@ class TooLarge(AppError):
     code = "body_too_large"
 
 
+class RateExceeded(AppError):
+    """More requests than are taken; the next one is, after ``retry_after_seconds``."""
+
+    def __init__(self, message: str, *, code: str, retry_after_seconds: int) -> None:
+        super().__init__(message, code=code)
+        self.retry_after_seconds = retry_after_seconds
+
+
 class UnsupportedMedia(AppError):
     """A body of a media type or an encoding that the route does not take."""
 
@@ -57,6 +65,7 @@ _STATUSES: tuple[tuple[type[AppError], int], ...] = (
     (StaleVersion, 412),
     (TooLarge, 413),
     (UnsupportedMedia, 415),
+    (RateExceeded, 429),
     (Unavailable, 503),
 )
 
@@ -95,7 +104,7 @@ def _of_app_error(error: AppError) -> Response:
     status = status_of(error)
     faults = error.faults if isinstance(error, InvalidInput) else ()
     response = _response(status, code=error.code, detail=error.message, faults=faults)
-    if isinstance(error, Unavailable):
+    if isinstance(error, Unavailable | RateExceeded):
         response.headers["Retry-After"] = str(error.retry_after_seconds)
     if isinstance(error, Unauthenticated):
         response.headers["WWW-Authenticate"] = "Bearer"

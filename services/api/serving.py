@@ -21,6 +21,7 @@ from services.api.cursors import Cursors
 from services.api.dependencies import Parts
 from services.api.fields import load, made
 from services.api.parameters import read_idempotency_key, read_if_match, read_query
+from services.api.request_limits import Visit
 from services.api.routes import Answer, Call, Route, Upload
 from shared.db.clock import server_now
 from shared.domain import strict_json
@@ -38,6 +39,7 @@ _MAX_ORDERED = 1000
 class _Head:
     """What is known of a request before its body is read."""
 
+    visit: Visit
     credentials: Credentials
     length: int
     media: str | None
@@ -48,7 +50,14 @@ class _Head:
 
 def serve(route: Route, *, parts: Parts, scope: Scope, ids: Mapping[str, Any]) -> Response:
     """Answer the present request by ``route``; errors are raised for ``problems`` to tell."""
-    head = _read_head(route, parts=parts, scope=scope)
+    with parts.limits.visit(request.environ) as visit:
+        return _serve(route, visit, parts=parts, scope=scope, ids=ids)
+
+
+def _serve(
+    route: Route, visit: Visit, *, parts: Parts, scope: Scope, ids: Mapping[str, Any]
+) -> Response:
+    head = _read_head(route, visit, parts=parts, scope=scope)
     if route.upload is not None:
         return _serve_upload(route, head, parts=parts, scope=scope, ids=ids)
     # Read before a session is taken: a slow client holds a thread, never a session.
@@ -72,7 +81,7 @@ def serve(route: Route, *, parts: Parts, scope: Scope, ids: Mapping[str, Any]) -
         return _respond(route, call, head.key, raw, refusal)
 
 
-def _read_head(route: Route, *, parts: Parts, scope: Scope) -> _Head:
+def _read_head(route: Route, visit: Visit, *, parts: Parts, scope: Scope) -> _Head:
     environ = request.environ
     headers = request.headers
     credentials = read_credentials(headers, scope=scope, admin_token=parts.admin_token)
@@ -87,6 +96,7 @@ def _read_head(route: Route, *, parts: Parts, scope: Scope) -> _Head:
         message = "tenant may be named in the root scope alone"
         raise InvalidInput.of([Fault(code="field_unknown", pointer="/tenant", message=message)])
     return _Head(
+        visit=visit,
         credentials=credentials,
         length=length,
         media=bodies.media_type(environ, allowed=route.media) if has_body else None,
@@ -100,6 +110,7 @@ def _identify(conn: Connection, route: Route, head: _Head, scope: Scope) -> Call
     tenant_id: UUID | None = head.query.get("tenant")
     caller = identify(conn, head.credentials, scope=scope, tenant_id=tenant_id)
     g.tenant_id = caller.tenant_id  # for the log
+    head.visit.identified(None if head.credentials.is_admin else caller.tenant_id)
     check_role(caller, route.roles)
     return caller
 

@@ -3,10 +3,12 @@
 from services.api.app import create_app
 from services.api.dependencies import Parts
 from services.api.readiness import readiness_check
+from services.api.request_limits import RequestLimits
 from shared.db.connection import open_pool
 from shared.observability.http import HealthServer
 from shared.observability.logs import configure_logging
 from shared.settings import read_settings
+from shared.tracking.rates import Rate, open_rates
 from shared.tracking.stores import open_clicks
 
 _settings = read_settings("api")
@@ -25,6 +27,12 @@ app = create_app(
         public_url=_settings.public_url,
         max_body_bytes=_settings.max_body_bytes,
         max_bulk_bytes=_settings.max_bulk_bytes,
+        limits=RequestLimits(
+            open_rates(_settings),
+            of_tenant=Rate.of(_settings.rate_limit),
+            of_refusals=Rate.of(_settings.refusal_limit),
+            trusted_proxies=_settings.trusted_proxies,
+        ),
     )
 )
 health = HealthServer(

@@ -60,7 +60,7 @@ STUCK_WORK = Gauge(
 QUEUE_DEPTH = Gauge("duebook_queue_depth", "Messages in a broker's queue.", ["queue"])
 
 REDIS_UNANSWERED = Counter(
-    "duebook_redis_unanswered", "Questions to Redis without an answer: PostgreSQL gave it."
+    "duebook_redis_unanswered", "Questions to Redis without an answer: the process did without."
 )
 REDIS_AWAY = Gauge("duebook_redis_away", "1 while Redis does not answer this process, else 0.")
 CLICKS = Counter("duebook_clicks", "Clicks taken in, by where they were seen.", ["seen_by"])
@@ -69,6 +69,9 @@ CLICKS_UNKNOWN = Counter(
 )
 WAITS_UNLOCKED = Counter("duebook_waits_unlocked", "Waits that a click ended.")
 
+REQUESTS_LIMITED = Counter(
+    "duebook_requests_limited", "Requests answered 429, by whose limit: tenant, address.", ["limit"]
+)
 REQUEST_SECONDS = Histogram(
     "duebook_request_seconds",
     "Requests answered by the API.",

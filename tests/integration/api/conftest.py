@@ -28,8 +28,8 @@ def pool(database_url):
 
 
 @pytest.fixture
-def app(pool):
-    parts = Parts(
+def parts(pool):
+    return Parts(
         sessions=pool.connection,
         admin_token=Secret(ADMIN_TOKEN),
         clicks=PostgresClicks(),
@@ -37,6 +37,10 @@ def app(pool):
         max_body_bytes=MAX_BODY_BYTES,
         max_bulk_bytes=MAX_BULK_BYTES,
     )
+
+
+@pytest.fixture
+def app(parts):
     return create_app(parts)
 
 
