@@ -64,6 +64,7 @@ CREATE TABLE custom_table (
     updated_at instant NOT NULL,
     trashed_at instant,
     approval text DEFAULT 'none'::text NOT NULL,
+    former_names jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT custom_table_approval_check CHECK ((approval = ANY (ARRAY['none'::text, 'required'::text]))),
     CONSTRAINT custom_table_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
     CONSTRAINT custom_table_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
@@ -157,6 +158,7 @@ CREATE TABLE occurrence (
     CONSTRAINT occurrence_trigger_ref_fkey FOREIGN KEY (trigger_ref) REFERENCES trigger_state(id),
     CONSTRAINT an_identity_is_consumed_once PRIMARY KEY (trigger_ref, record_id, identity)
 );
+CREATE INDEX occurrence_timeline ON public.occurrence USING btree (trigger_ref, consumed_at, record_id);
 
 CREATE TABLE record (
     id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
@@ -429,6 +431,7 @@ CREATE INDEX trigger_run_fair ON public.trigger_run USING btree (tenant_id, urge
 CREATE INDEX trigger_run_finished ON public.trigger_run USING btree (finished_at, id) WHERE (finished_at IS NOT NULL);
 CREATE INDEX trigger_run_held ON public.trigger_run USING btree (worker_id) WHERE (status = 'running'::text);
 CREATE INDEX trigger_run_listed ON public.trigger_run USING btree (table_id, id DESC);
+CREATE INDEX trigger_run_of_window ON public.trigger_run USING btree (trigger_ref, identity) WHERE (record_id IS NULL);
 CREATE INDEX trigger_run_oldest ON public.trigger_run USING btree (urgent, announce_at, id) WHERE (status = 'pending'::text);
 
 CREATE TABLE trigger_state (

@@ -259,25 +259,6 @@ def restore_table(conn: Connection, table_id: UUID, *, now: datetime) -> bool:
     return conn.execute(_RESTORE_TABLE, {"table_id": table_id, "now": now}).rowcount == 1
 
 
-# Which table an action writes to is told by the domain: spellings of an id differ.
-_THAT_CREATE = """
-WHERE
-    tenant_id = %(tenant_id)s
-    AND (
-        triggers @> '[{"actions": [{"type": "create_record"}]}]'
-        OR triggers @> '[{"actions": [{"delay": {"on_expire": [{"type": "create_record"}]}}]}]'
-    )
-ORDER BY id
-"""
-
-_LOCK_THOSE_THAT_CREATE = SELECT_TABLES + _THAT_CREATE + _FOR_EDIT
-
-
-def lock_tables_that_create(conn: Connection, tenant_id: UUID) -> list[CustomTable]:
-    """Lock and return the tenant's tables whose triggers create records, trashed ones too."""
-    return read_tables(conn, _LOCK_THOSE_THAT_CREATE, {"tenant_id": tenant_id})
-
-
 _STORE_TRIGGERS = """
 UPDATE custom_table
 SET triggers = %(triggers)s, revision = revision + 1, updated_at = %(now)s

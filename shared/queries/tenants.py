@@ -42,6 +42,14 @@ def lock_tenant(conn: Connection, tenant_id: UUID) -> Tenant:
     return _one_tenant(conn, _LOCK_TENANT, tenant_id)
 
 
+_SHARE_TENANT = _GET_TENANT + " FOR SHARE"
+
+
+def share_tenant(conn: Connection, tenant_id: UUID) -> Tenant:
+    """Return a tenant as ``get_tenant`` does; nobody ``lock_tenant``s it before the end of this."""
+    return _one_tenant(conn, _SHARE_TENANT, tenant_id)
+
+
 def _one_tenant(conn: Connection, statement: LiteralString, tenant_id: UUID) -> Tenant:
     found = _tenants(conn, statement, {"tenant_id": tenant_id})
     if not found:

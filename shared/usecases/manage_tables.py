@@ -1,14 +1,14 @@
-"""Tables: create, alter, trash, restore. A renamed column keeps its cells and its triggers."""
+"""Tables: create, alter, trash, restore. A renamed column keeps its cells, and what names it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from psycopg import Connection
 
-from shared.domain.column_renames import rename_columns, rename_written_columns
+from shared.domain.column_renames import rename_columns
 from shared.domain.columns import Column, read_columns
 from shared.domain.faults import under
 from shared.domain.records import Approval, CustomTable
@@ -18,19 +18,21 @@ from shared.queries.custom_tables import (
     get_table,
     insert_table,
     lock_table,
-    lock_tables_that_create,
-    store_triggers,
     update_definition,
 )
 from shared.queries.custom_tables import restore_table as take_out_of_trash
 from shared.queries.custom_tables import trash_table as move_to_trash
+from shared.queries.former_names import note_former_names
 from shared.queries.notifications import notify_due
+from shared.queries.tenants import lock_tenant
 from shared.queries.trigger_states import (
     list_states,
     lock_all_states,
     rename_schedule,
     restart_walks,
 )
+from shared.usecases.broken_references import BrokenReference, broken_references
+from shared.usecases.follow_renames import follow_renames
 
 MAX_NAME = 200
 
@@ -60,6 +62,14 @@ def create_table(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alteration:
+    """A table as altered, and the definitions that this breaks."""
+
+    table: CustomTable
+    breaks: list[BrokenReference]
+
+
 def alter_table(
     conn: Connection,
     table_id: UUID,
@@ -70,26 +80,66 @@ def alter_table(
     now: datetime,
     expected_revision: int | None = None,
 ) -> CustomTable:
-    """Rename a live table, replace its columns (the whole list) or its approval, and return it.
+    """Alter a live table as ``change_table`` does, and return it."""
+    return change_table(
+        conn,
+        table_id,
+        name=name,
+        raw_columns=raw_columns,
+        approval=approval,
+        now=now,
+        expected_revision=expected_revision,
+    ).table
 
-    An entry with the id of a column is that column, whatever its name is now; all triggers of the
-    tenant that name it are rewritten with it. A trigger that names a dropped column stays, broken.
-    None leaves a part as it is; without a change the revision stays. Raises as ``create_table``
+
+def change_table(
+    conn: Connection,
+    table_id: UUID,
+    *,
+    name: str | None = None,
+    raw_columns: object = None,
+    approval: Approval | None = None,
+    now: datetime,
+    expected_revision: int | None = None,
+    dry_run: bool = False,
+) -> Alteration:
+    """Rename a live table, replace its columns (the whole list) or its approval.
+
+    An entry with the id of a column is that column, whatever its name is now; whatever in the
+    tenant names it is rewritten with it: triggers, rules, workflows. What names a dropped column,
+    or one whose type does not fit any more, stays, and is told as broken. None leaves a part as it
+    is; without a change the revision stays. A dry run stores nothing. Raises as ``create_table``
     does, NotFound, StaleVersion.
     """
     with conn.transaction():
+        if raw_columns is not None:
+            lock_tenant(conn, get_table(conn, table_id).tenant_id)
         before = lock_table(conn, table_id)
         if expected_revision not in (None, before.revision):
             raise StaleVersion(f"table {table_id} was changed meanwhile")
         after = _altered(before, name, raw_columns, approval)
-        if after == before:
-            return before
         renames = _renames(before.columns, after.columns)
-        if renames:
-            after = _with_renamed_triggers(after, renames)
-            _rename_elsewhere(conn, after, renames, now=now)
-        _follow(conn, before, after, renames)
-        return update_definition(conn, after, now=now)
+        after = _with_renamed_triggers(after, renames)
+        breaks = broken_references(conn, before, after, renames)
+        if after != before and not dry_run:
+            after = _store(conn, before, after, renames, now=now)
+        return Alteration(table=after, breaks=breaks)
+
+
+def _store(
+    conn: Connection,
+    before: CustomTable,
+    after: CustomTable,
+    renames: Mapping[str, str],
+    *,
+    now: datetime,
+) -> CustomTable:
+    if renames:
+        follow_renames(conn, after, renames, now=now)
+    if after.columns != before.columns:
+        note_former_names(conn, after, renames)
+    _follow(conn, before, after, renames)
+    return update_definition(conn, after, now=now)
 
 
 def _altered(
@@ -132,22 +182,10 @@ def _renames(before: Sequence[Column], after: Sequence[Column]) -> dict[str, str
 
 
 def _with_renamed_triggers(table: CustomTable, renames: Mapping[str, str]) -> CustomTable:
-    if not isinstance(table.triggers, list):
+    if not renames or not isinstance(table.triggers, list):
         return table
     renamed: list[Any] = rename_columns(table.triggers, renames, table_id=table.id)
     return replace(table, triggers=renamed)
-
-
-def _rename_elsewhere(
-    conn: Connection, table: CustomTable, renames: Mapping[str, str], *, now: datetime
-) -> None:
-    """Rewrite the triggers of other tables that create records in this one."""
-    for other in lock_tables_that_create(conn, table.tenant_id):
-        if other.id == table.id or not isinstance(other.triggers, list):
-            continue
-        renamed: list[Any] = rename_written_columns(other.triggers, renames, table_id=table.id)
-        if renamed != other.triggers:
-            store_triggers(conn, other.id, triggers=renamed, now=now)
 
 
 def _follow(

@@ -29,7 +29,8 @@ from shared.domain.triggers import (
 from shared.domain.workflows import Workflow
 from shared.errors import Fault, InvalidInput, StaleVersion
 from shared.queries.commands import find_command
-from shared.queries.custom_tables import find_table, lock_table, update_definition
+from shared.queries.custom_tables import find_table, get_table, lock_table, update_definition
+from shared.queries.tenants import share_tenant
 from shared.queries.trigger_states import lock_all_states
 from shared.queries.workflows import find_workflow
 from shared.usecases.align_states import align_states, is_same_json
@@ -118,6 +119,8 @@ def set_triggers(
     fault in document order (pointers begin with ``/triggers``), NotFound, StaleVersion.
     """
     with conn.transaction():
+        # Nobody renames columns of tables that the actions name, before this has committed.
+        share_tenant(conn, get_table(conn, table_id).tenant_id)
         table = lock_table(conn, table_id)
         if expected_revision not in (None, table.revision):
             raise StaleVersion(f"table {table_id} was changed meanwhile")

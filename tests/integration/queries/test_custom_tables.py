@@ -14,7 +14,6 @@ from shared.queries.custom_tables import (
     list_tables,
     list_tables_by_id,
     lock_table,
-    lock_tables_that_create,
     restore_table,
     store_triggers,
     trash_table,
@@ -141,23 +140,6 @@ def test_an_edit_waits_for_another_edit_but_records_do_not(conn, other_conn, tab
         assert len(insert_records(other_conn, table, [{}])) == 1
         with pytest.raises(LockNotAvailable):
             lock_table(other_conn, table.id)
-
-
-def test_the_tables_whose_triggers_create_records_are_found(conn, tenant_id):
-    def with_action(kind, *, on_expire=False, **more):
-        action = {"type": kind}
-        if on_expire:
-            action = {"type": "notify", "delay": {"on_expire": [{"type": "notify"}, action]}}
-        triggers = [{"id": "trg", "actions": [{"type": "notify"}, action]}]
-        return builders_db.insert_table(conn, triggers=triggers, tenant_id=tenant_id, **more)
-
-    creating = with_action("create_record", trashed_at=NOW)
-    late = with_action("create_record", on_expire=True)
-    with_action("delete_record")
-    with_action("delete_record", on_expire=True)
-    builders_db.insert_table(conn, tenant_id=tenant_id)
-
-    assert set(_ids(lock_tables_that_create(conn, tenant_id))) == {creating.id, late.id}
 
 
 def test_triggers_are_stored_as_a_new_revision_also_in_the_trash(conn, tenant_id):
