@@ -5,7 +5,12 @@ from uuid import UUID
 
 from shared.actions.action import ActionContext, CheckContext, Config, Effect, SchemaClass, Services
 from shared.actions.failures import ActionFailed
-from shared.actions.record_cells import columns_as_frozen, data_faults, rendered_cells
+from shared.actions.record_cells import (
+    columns_as_frozen,
+    columns_as_known,
+    data_faults,
+    rendered_cells,
+)
 from shared.actions.schemas import ActionSchema, identifier, kind, mapping
 from shared.domain.strict_json import Json
 from shared.effects.record_writes import create_records
@@ -47,7 +52,11 @@ class CreateRecord:
             if table is None or table.trashed_at or table.tenant_id != context.tenant_id:
                 raise ActionFailed("the table no longer exists")
             own = table.id == context.table_id
-            columns = columns_as_frozen(table, context) if own else table.columns
+            columns = (
+                columns_as_frozen(table, context)
+                if own
+                else columns_as_known(conn, table, config["data"])
+            )
             cells = rendered_cells(config["data"], columns, context)
             try:
                 [record] = create_records(

@@ -1,7 +1,9 @@
 """Cells that an action writes: checked at save as far as they are known, whole when written."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+
+from psycopg import Connection
 
 from shared.actions.action import ActionContext, CheckContext
 from shared.actions.failures import ActionFailed
@@ -10,6 +12,7 @@ from shared.domain.columns import Column, read_cells
 from shared.domain.records import CustomTable
 from shared.domain.strict_json import Json
 from shared.errors import Fault, InvalidInput
+from shared.queries.former_names import former_names
 
 
 def data_faults(
@@ -47,4 +50,23 @@ def columns_as_frozen(table: CustomTable, context: ActionContext) -> tuple[Colum
         replace(present[frozen.id], name=frozen.name)
         for frozen in context.columns
         if frozen.id in present
+    )
+
+
+def columns_as_known(
+    conn: Connection, table: CustomTable, names: Collection[str]
+) -> tuple[Column, ...]:
+    """Return the columns of another table under the names that an action knows.
+
+    A name that no column has any more, since it was renamed when the action was frozen already, is
+    that of the column that had it last.
+    """
+    unknown = set(names) - {column.name for column in table.columns}
+    former = former_names(conn, table.id) if unknown else {}
+    old = {former[name]: name for name in unknown if name in former}
+    return tuple(
+        replace(column, name=old[column.id])
+        if column.id in old and column.name not in names
+        else column
+        for column in table.columns
     )

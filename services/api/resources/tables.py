@@ -10,9 +10,11 @@ from services.api.resources.access import acting_tenant, channel_of_new_table, t
 from services.api.routes import Answer, Call, Route
 from services.api.schemas import TenantPageQuery, TenantQuery
 from shared.domain.columns import COLUMN_TYPES, MAX_COLUMNS, MAX_NAME, MAX_OPTIONS
+from shared.domain.faults import MAX_POINTER, cut
 from shared.domain.records import Approval, CustomTable
 from shared.queries.custom_tables import list_tables
-from shared.usecases.manage_tables import alter_table, create_table, restore_table, trash_table
+from shared.usecases.broken_references import BrokenReference
+from shared.usecases.manage_tables import change_table, create_table, restore_table, trash_table
 
 _TABLE = "/tables/<uuid:table_id>"
 
@@ -96,6 +98,36 @@ class TableChangeSchema(StrictSchema):
     approval = fields.Choice(*_APPROVALS)
 
 
+class AlterQuery(StrictSchema):
+    """``dry_run``: the table is told as it would be, with what would break, and stays as it is."""
+
+    dry_run = fields.QueryBoolean(load_default=False)
+
+
+class BrokenFaultSchema(StrictSchema):
+    """A fault; ``pointer`` leads into the definition."""
+
+    pointer = fields.Text(max=1000, required=True)
+    code = fields.Text(max=100, required=True)
+    detail = fields.Text(max=2000, required=True)
+
+
+class BrokenReferenceSchema(StrictSchema):
+    """A definition that the alteration breaks; ``table_id`` is that of a trigger alone."""
+
+    kind = fields.Choice("trigger", "trigger_rule", "workflow", required=True)
+    table_id = fields.Uuid(required=True, allow_none=True)
+    id = fields.Text(max=20, required=True)
+    name = fields.Text(max=200, required=True)
+    errors = fields.Items(fields.Nested(BrokenFaultSchema), required=True)
+
+
+class AlteredTableSchema(TableSchema):
+    """The table as altered, and what that breaks: up to 100 definitions."""
+
+    breaks = fields.Items(fields.Nested(BrokenReferenceSchema), required=True)
+
+
 class TableListQuery(TenantPageQuery):
     """Which tables."""
 
@@ -137,7 +169,7 @@ def _get(call: Call) -> Answer:
 
 
 def _alter(call: Call) -> Answer:
-    table = alter_table(
+    altered = change_table(
         call.conn,
         table_of(call).id,
         name=call.body.get("name"),
@@ -145,8 +177,28 @@ def _alter(call: Call) -> Answer:
         approval=call.body.get("approval"),
         now=call.now,
         expected_revision=call.revision,
+        dry_run=call.query["dry_run"],
     )
-    return _answer(table)
+    breaks = [_broken(one) for one in altered.breaks]
+    body = {**_document(altered.table), "breaks": breaks}
+    return Answer(body=body, revision=altered.table.revision)
+
+
+def _broken(one: BrokenReference) -> dict[str, Any]:
+    return {
+        "kind": one.kind,
+        "table_id": one.table_id,
+        "id": one.id,
+        "name": one.name,
+        "errors": [
+            {
+                "pointer": cut(fault.pointer, MAX_POINTER),
+                "code": fault.code,
+                "detail": cut(fault.message, 2000),
+            }
+            for fault in one.faults
+        ],
+    }
 
 
 def _trash(call: Call) -> Answer:
@@ -199,6 +251,7 @@ TABLE_ROUTES = (
         query=TableListQuery,
         answers={200: TablePageSchema},
         handler=_list,
+        across_tenants=True,
     ),
     Route(
         method="GET",
@@ -213,10 +266,11 @@ TABLE_ROUTES = (
         method="PATCH",
         path=_TABLE,
         operation_id="tables.alter",
-        summary="Rename a table, alter its columns (its triggers follow) or its approval",
+        summary="Rename a table, alter its columns (what names them follows) or its approval",
         roles=MODERATOR,
+        query=AlterQuery,
         body=TableChangeSchema,
-        answers={200: TableSchema},
+        answers={200: AlteredTableSchema},
         handler=_alter,
         versioned=True,
         conflicts=True,
