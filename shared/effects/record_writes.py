@@ -58,7 +58,9 @@ def create_records(
             found = find_by_origin(conn, table, origin_key)
             assert found is not None
             return [found]
-        _follow(conn, table, _Write(records=records, event="record_created", depth=depth, now=now))
+        follow_write(
+            conn, table, RecordWrite(records=records, event="record_created", depth=depth, now=now)
+        )
     return records
 
 
@@ -84,10 +86,10 @@ def update_record(
         data = {**record.data, **cells}
         check_size(cells_by_name(data, table.columns), "/data")
         written = write_record(conn, record, data=data, deleted_at=None, now=now)
-        write = _Write(
+        write = RecordWrite(
             records=[written], event="record_updated", before=record.data, depth=depth, now=now
         )
-        _follow(conn, table, write)
+        follow_write(conn, table, write)
     return written
 
 
@@ -101,8 +103,10 @@ def delete_record(
     with conn.transaction():
         record = _lock_live(conn, table, record_id)
         written = write_record(conn, record, data=record.data, deleted_at=now, now=now)
-        _follow(
-            conn, table, _Write(records=[written], event="record_deleted", depth=depth, now=now)
+        follow_write(
+            conn,
+            table,
+            RecordWrite(records=[written], event="record_deleted", depth=depth, now=now),
         )
     return written
 
@@ -119,7 +123,7 @@ def restore_record(
         if record.deleted_at is None:
             raise Conflict(f"record {record_id} is not deleted", code="record_not_deleted")
         written = write_record(conn, record, data=record.data, deleted_at=None, now=now)
-        _follow(conn, table, _Write(records=[written], event=None, depth=0, now=now))
+        follow_write(conn, table, RecordWrite(records=[written], event=None, depth=0, now=now))
     return written
 
 
@@ -138,7 +142,7 @@ def _lock_live(conn: Connection, table: CustomTable, record_id: int) -> Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Write:
+class RecordWrite:
     """What was written; ``before`` has the cells before an update, ``event`` is None for none."""
 
     records: Sequence[Record]
@@ -148,14 +152,20 @@ class _Write:
     now: datetime
 
 
-def _follow(conn: Connection, table: CustomTable, write: _Write) -> None:
+def follow_write(conn: Connection, table: CustomTable, write: RecordWrite) -> None:
+    """Do what a write brings with it: its event runs, its entries in the due index.
+
+    Raises ChainTooDeep.
+    """
     read = read_triggers(table.triggers or [], table.columns, stored=True)
     triggers = [one.trigger for one in read if one.trigger is not None]
     _fire(conn, table, [one for one in triggers if one.on == write.event and one.enabled], write)
     _index(conn, table, [one for one in triggers if one.date_column is not None], write)
 
 
-def _fire(conn: Connection, table: CustomTable, triggers: Sequence[Trigger], write: _Write) -> None:
+def _fire(
+    conn: Connection, table: CustomTable, triggers: Sequence[Trigger], write: RecordWrite
+) -> None:
     """Insert a run for each trigger and each record that it matches."""
     fired = False
     for trigger in triggers:
@@ -172,7 +182,7 @@ def _fire(conn: Connection, table: CustomTable, triggers: Sequence[Trigger], wri
 
 
 def _insert_runs(
-    conn: Connection, table: CustomTable, trigger: Trigger, write: _Write, ids: Sequence[int]
+    conn: Connection, table: CustomTable, trigger: Trigger, write: RecordWrite, ids: Sequence[int]
 ) -> None:
     if write.depth > MAX_DEPTH:
         message = (
@@ -196,7 +206,7 @@ def _insert_runs(
 
 
 def _index(
-    conn: Connection, table: CustomTable, triggers: Sequence[Trigger], write: _Write
+    conn: Connection, table: CustomTable, triggers: Sequence[Trigger], write: RecordWrite
 ) -> None:
     """Put the records into the due index of each date trigger, or take them out of it.
 
