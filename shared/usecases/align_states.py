@@ -6,6 +6,7 @@ lets the walk begin anew, what retires and what revives.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -58,6 +59,44 @@ def align_states(
         notify_due(conn)
 
 
+def state_after(
+    table: CustomTable, trigger: Trigger, state: TriggerState | None, *, now: datetime
+) -> TriggerState:
+    """Return the state that a save at ``now`` would leave behind; nothing is written.
+
+    ``state`` is the trigger's, retired or not; None for a new one, whose ref is then 0: the ledger
+    and the due index have nothing of it.
+    """
+    schedule = trigger.schedule
+    assert schedule is not None
+    anchor = anchor_for(schedule, saved_at=now)
+    if state is None:
+        return TriggerState(
+            ref=0,
+            tenant_id=table.tenant_id,
+            table_id=table.id,
+            trigger_id=trigger.id or "",
+            kind=schedule.kind,
+            schedule=trigger.raw["schedule"],
+            anchor_at=anchor,
+            last_window_at=None,
+            next_due_at=None,
+            cursor=None,
+            caught_up=False,
+            retired_at=None,
+        )
+    if is_edited(trigger, state):
+        state = replace(
+            state, schedule=trigger.raw["schedule"], anchor_at=anchor, last_window_at=None
+        )
+    return replace(state, retired_at=None)
+
+
+def is_edited(trigger: Trigger, state: TriggerState) -> bool:
+    """Tell whether the trigger has another schedule than the one its state belongs to."""
+    return not is_same_json(trigger.raw["schedule"], state.schedule)
+
+
 def _align(
     conn: Connection,
     table: CustomTable,
@@ -76,7 +115,7 @@ def _align(
     next_due_at = _first_look(trigger, now=now)
     if state.retired_at is not None:
         revive(conn, state.ref, next_due_at=next_due_at)
-    if not is_same_json(trigger.raw["schedule"], state.schedule):
+    if is_edited(trigger, state):
         start_anew(
             conn,
             state.ref,

@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from shared.domain.columns import Column
 from shared.domain.work import Reference
-from shared.evaluator.date_trigger import DatePage, judge_page
+from shared.evaluator.date_trigger import NO_RECORDS, DatePage, judge_page
 from shared.observability import metrics
 from shared.queries.due_values import DueValue, put_due_values
 from shared.queries.new_runs import insert_date_runs
@@ -88,6 +88,27 @@ def judge(
         conn, trigger_ref=ready.state.ref, record_ids=[row.record_id for row in rows]
     )
     return judge_page(ready.trigger, rows, consumed=consumed, now=now)
+
+
+def judge_readable(
+    conn: Connection, ready: Ready, record_ids: Sequence[int], *, now: datetime
+) -> tuple[DatePage, int]:
+    """Return the records in their classes, and how many of them cannot be read.
+
+    Those a tick would set aside. Nothing is written.
+    """
+    unreadable: list[int] = []
+    parts = [
+        part
+        for portion in portions(ready, record_ids)
+        for part in without_culprits(
+            conn,
+            portion,
+            lambda record_ids: judge(conn, ready, record_ids, now=now),
+            lambda record_id, _: unreadable.append(record_id),
+        )
+    ]
+    return sum(parts, start=NO_RECORDS), len(unreadable)
 
 
 def fire_records(

@@ -14,14 +14,14 @@ from psycopg import Connection, IsolationLevel
 from shared.db.clock import server_now
 from shared.domain.records import CustomTable
 from shared.domain.strict_json import Json
-from shared.evaluator.date_trigger import NO_RECORDS, DatePage
+from shared.evaluator.date_trigger import DatePage
 from shared.queries.custom_tables import get_table
 from shared.queries.new_runs import has_active_run
 from shared.queries.records import count_live
 from shared.queries.trigger_states import list_states
 from shared.schedule.windows import never_matches
-from shared.usecases import fire_clocks, fire_dates
-from shared.usecases.fire_dates import portions, without_culprits
+from shared.usecases import fire_clocks
+from shared.usecases.fire_dates import judge_readable
 from shared.usecases.scheduled_triggers import Broken, Ready, schedule_triggers
 from shared.usecases.walk import begin_walk, next_page
 
@@ -148,18 +148,7 @@ def _first_page(
     The tick would set those aside.
     """
     record_ids, _ = next_page(conn, ready, begin_walk(ready.state), limit=record_limit)
-    unreadable: list[int] = []
-    parts = [
-        part
-        for portion in portions(ready, record_ids)
-        for part in without_culprits(
-            conn,
-            portion,
-            lambda record_ids: fire_dates.judge(conn, ready, record_ids, now=now),
-            lambda record_id, _: unreadable.append(record_id),
-        )
-    ]
-    return sum(parts, start=NO_RECORDS), len(unreadable)
+    return judge_readable(conn, ready, record_ids, now=now)
 
 
 def _warnings(ready: Ready) -> list[Json]:
