@@ -7,11 +7,13 @@ from shared.actions.failures import ActionFailed
 from shared.domain.columns import Column
 from shared.effects.record_writes import MAX_DEPTH, create_records, delete_record
 from shared.queries.custom_tables import (
+    get_table,
     insert_table,
     trash_table,
     update_definition,
 )
 from shared.queries.records import find_record
+from shared.usecases.manage_tables import alter_table
 from tests.integration.actions.contexts import COLUMNS, NOW, a_workspace, execute
 
 ON_CREATED = {
@@ -118,6 +120,50 @@ def test_a_column_of_another_table_that_is_gone_fails_for_good(workspace):
     target = a_target(workspace, columns=(Column(id="c1", name="heading", type="text"),))
     config = {"type": "create_record", "table_id": str(target.id), "data": {"title": "x"}}
 
+    assert detail_of(config, workspace.context()) == "the table has no column 'title'"
+
+
+def renamed(workspace, table, **names):
+    """Rename columns, by their ids; return the table."""
+    columns = get_table(workspace.conn, table.id).columns
+    raw = [{**one.to_json(), "name": names.get(one.id, one.name)} for one in columns]
+    return alter_table(workspace.conn, table.id, raw_columns=raw, now=NOW)
+
+
+def cells_made(workspace, table, **data):
+    config = {"type": "create_record", "table_id": str(table.id), "data": data}
+    made = execute(config, workspace.context(key=str(data)))["record_id"]
+    return find_record(workspace.conn, table, made).data
+
+
+def test_work_frozen_under_a_former_name_of_another_tables_column_finds_it(workspace):
+    target = a_target(workspace)
+    renamed(workspace, target, c1="heading")
+    renamed(workspace, target, c1="subject", c2="count")
+
+    assert cells_made(workspace, target, title="a", n=1) == {"c1": "a", "c2": 1}
+    assert cells_made(workspace, target, heading="b") == {"c1": "b"}
+    assert cells_made(workspace, target, subject="c") == {"c1": "c"}
+    config = {"type": "create_record", "table_id": str(target.id)}
+    for data in ({"title": "a", "subject": "b"}, {"other": 1}):
+        detail = detail_of({**config, "data": data}, workspace.context(key=str(data)))
+        assert detail == f"the table has no column '{next(iter(data))}'"
+
+
+def test_a_former_name_is_that_of_the_column_that_has_it_now_and_then_nobodys(workspace):
+    target = a_target(workspace)
+    renamed(workspace, target, c1="heading")
+    renamed(workspace, target, c2="title")
+    assert cells_made(workspace, target, title=5) == {"c2": 5}
+
+    alter_table(
+        workspace.conn,
+        target.id,
+        raw_columns=[{"id": "c1", "name": "heading", "type": "text"}],
+        now=NOW,
+    )
+
+    config = {"type": "create_record", "table_id": str(target.id), "data": {"title": "x"}}
     assert detail_of(config, workspace.context()) == "the table has no column 'title'"
 
 

@@ -4,7 +4,12 @@ from uuid import UUID
 
 from hypothesis import given
 
-from shared.domain.column_renames import rename_columns, rename_written_columns
+from shared.domain.column_renames import (
+    rename_columns,
+    rename_in_actions,
+    rename_in_nodes,
+    rename_written_columns,
+)
 from tests.builders import TABLE_ID, a_stored_trigger
 from tests.strategies import json_values
 
@@ -135,6 +140,59 @@ def test_other_tables_follow_in_the_records_they_create():
     ]
 
 
+def slots(roster, target, **named):
+    columns = {"resource": "a", "start": "from", "end": "to", **named}
+    return {
+        "type": "materialize_slots",
+        "roster": {
+            "table_id": roster,
+            **columns,
+            "weekday": "day",
+            "when": [{"column": "a", "op": "eq", "value": "a"}],
+        },
+        "target": {"table_id": target, **columns, "status": "a"},
+        "slot_minutes": 30,
+        "timezone": "a",
+    }
+
+
+def test_the_columns_of_a_roster_and_of_slots_are_those_of_their_tables():
+    own, other = str(TABLE_ID), str(ELSEWHERE)
+    renames = {"a": "x", "day": "weekday", own: "y"}
+
+    [as_roster, as_target, neither] = rename_in_actions(
+        [slots(own, other), slots(other, own), slots(other, other)], renames, table_id=TABLE_ID
+    )
+
+    before = slots(own, other)
+    assert as_roster == before | {
+        "roster": {
+            **before["roster"],
+            "resource": "x",
+            "weekday": "weekday",
+            "when": [{"column": "x", "op": "eq", "value": "a"}],
+        }
+    }
+    before = slots(other, own)
+    assert as_target == before | {"target": {**before["target"], "resource": "x", "status": "x"}}
+    assert neither == slots(other, other)
+    assert renamed(with_actions(slots(own, own)), a="x")["actions"] == rename_in_actions(
+        [slots(own, own)], {"a": "x"}, table_id=TABLE_ID
+    )
+
+
+def test_actions_of_a_workflow_are_rewritten_in_every_branch():
+    def nodes(**data):
+        act = {"type": "action", "action": waiting(creating(str(TABLE_ID), **data))}
+        wait = {"type": "wait_for_tracking", "clicked": [act], "not_clicked": [act]}
+        branch = {"type": "branch", "when": [{"column": "event.a"}], "then": [wait], "else": [act]}
+        return [act, branch, {"type": "delay", "seconds": 1}]
+
+    assert rename_in_nodes(nodes(a="$event.a", b=1), {"a": "x"}, table_id=TABLE_ID) == nodes(
+        x="$event.a", b=1
+    )
+
+
 @given(json_values)
 def test_broken_triggers_are_no_exception(raw):
     broken = [raw, {"schedule": raw, "when": raw, "actions": raw}, {"when": [raw]}]
@@ -145,3 +203,9 @@ def test_broken_triggers_are_no_exception(raw):
 
     assert len(rename_columns(broken, {"a": "b"}, table_id=TABLE_ID)) == 6
     assert len(rename_written_columns(broken, {"a": "b"}, table_id=TABLE_ID)) == 6
+
+    named = {"table_id": str(TABLE_ID), "when": raw, "resource": raw}
+    actions = [*broken, slots(raw, raw), {"type": "materialize_slots", "roster": named}]
+    assert len(rename_in_actions(actions, {"a": "b"}, table_id=TABLE_ID)) == 8
+    nodes = [*broken, {"type": "action", "action": raw}, {"type": "branch", "then": raw}]
+    assert len(rename_in_nodes(nodes, {"a": "b"}, table_id=TABLE_ID)) == 8
