@@ -119,6 +119,13 @@ def never_matches(schedule: Schedule) -> bool:
     return isinstance(schedule, Cron) and schedule.rule.never_matches
 
 
+def skipped_before(cron: Cron, window: datetime, *, since: datetime) -> bool:
+    """Tell whether a match behind ``since`` and before ``window``, the next, does not exist."""
+    wall = _minute_following(farthest_wall(since, cron.zone), cron.zone)
+    match = None if wall is None else cron.rule.at_or_after(wall)
+    return match is not None and match.replace(fold=0) != window.astimezone(cron.zone)
+
+
 def _latest_of_interval(interval: Interval, *, anchor: datetime, now: datetime) -> datetime | None:
     if now < anchor:
         return None

@@ -72,6 +72,11 @@ def gap_around(wall: datetime, instant: datetime, zone: tzinfo) -> tuple[datetim
     return (change - _SECOND).astimezone(zone), change.astimezone(zone) - _SECOND
 
 
+def is_repeated(wall: datetime) -> bool:
+    """Tell whether a wall time that exists comes twice, since the clock goes back over it."""
+    return wall.replace(fold=0).utcoffset() != wall.replace(fold=1).utcoffset()
+
+
 def start_of_day(day: date, zone: tzinfo) -> datetime | None:
     """Return the first instant of a local day that exists, None outside the years 1 to 9999."""
     midnight = datetime(day.year, day.month, day.day, tzinfo=zone)
