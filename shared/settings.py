@@ -77,6 +77,7 @@ class Settings:
     max_bulk_bytes: int
     rate_limit: int  # requests of a tenant per minute; 0: no limit
     refusal_limit: int  # refused tokens of an address per minute; 0: no limit
+    max_waiting: int  # scheduled actions of a tenant that may be pending before it adds more
     trusted_proxies: int  # how many in front of the API each add to X-Forwarded-For
 
 
@@ -171,6 +172,7 @@ def _read_limits(env: FileAwareEnv) -> dict[str, Any]:
         "max_bulk_bytes": env.int("MAX_BULK_BYTES", 2**24, validate=_between(1, 2**30)),
         "rate_limit": env.int("RATE_LIMIT", 12_000, validate=_between(0, 10_000_000)),
         "refusal_limit": env.int("REFUSAL_LIMIT", 60, validate=_between(0, 10_000_000)),
+        "max_waiting": env.int("MAX_WAITING", 1_000_000, validate=_between(1, 1_000_000_000)),
         "trusted_proxies": env.int("TRUSTED_PROXIES", 0, validate=_between(0, 10)),
     }
 

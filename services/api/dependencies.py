@@ -10,6 +10,7 @@ from psycopg import Connection
 from services.api.request_limits import RequestLimits, no_limits
 from shared.settings import Secret
 from shared.tracking.click_store import ClickStore
+from shared.usecases.tenant_limits import WaitingLimit
 
 Sessions = Callable[[], AbstractContextManager[Connection]]
 """Gives a session for a block; raises ``psycopg.OperationalError`` when none is to be had."""
@@ -29,6 +30,7 @@ class Parts:
     max_body_bytes: int
     max_bulk_bytes: int
     limits: RequestLimits = field(default_factory=no_limits)
+    waiting: WaitingLimit = field(default_factory=WaitingLimit)
 
     @property
     def cursor_key(self) -> bytes:

@@ -17,6 +17,7 @@ from services.api.dependencies import Sessions
 from services.api.fields import StrictSchema
 from shared.domain.tenants import Role
 from shared.tracking.click_store import ClickStore
+from shared.usecases.tenant_limits import WaitingLimit
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
@@ -56,6 +57,7 @@ class Call:
     cursors: Cursors
     clicks: ClickStore
     public_url: str
+    waiting: WaitingLimit
     after_commit: list[Callable[[], None]] = field(default_factory=list)
 
     @property

@@ -76,6 +76,7 @@ def _serve(
             revision=head.revision,
             clicks=parts.clicks,
             public_url=parts.public_url,
+            waiting=parts.waiting,
             **_page(parts, head, caller),
         )
         return _respond(route, call, head.key, raw, refusal)

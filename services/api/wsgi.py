@@ -10,6 +10,7 @@ from shared.observability.logs import configure_logging
 from shared.settings import read_settings
 from shared.tracking.rates import Rate, open_rates
 from shared.tracking.stores import open_clicks
+from shared.usecases.tenant_limits import WaitingLimit
 
 _settings = read_settings("api")
 assert _settings.admin_token is not None
@@ -33,6 +34,7 @@ app = create_app(
             of_refusals=Rate.of(_settings.refusal_limit),
             trusted_proxies=_settings.trusted_proxies,
         ),
+        waiting=WaitingLimit(_settings.max_waiting),
     )
 )
 health = HealthServer(

@@ -24,6 +24,7 @@ from shared.usecases.manage_tables import create_table
 from shared.usecases.manage_workflows import make_workflow
 from shared.usecases.set_triggers import set_triggers
 from shared.usecases.take_event import NewEvent, take_event
+from shared.usecases.tenant_limits import WaitingLimit
 from shared.usecases.tokens import SECRET_BYTES, authenticate, create_tenant, issue_token
 
 TENANT = "Sample workspace"
@@ -203,7 +204,7 @@ def _make_shop(conn: Connection, tenant: Tenant, now: datetime) -> None:
         data={"order": 1027},
         key="order-1027",
     )
-    take_event(conn, purchase, clicks=PostgresClicks(), now=now)
+    take_event(conn, purchase, clicks=PostgresClicks(), waiting=WaitingLimit(), now=now)
 
 
 def _step(message: str) -> dict[str, Any]:

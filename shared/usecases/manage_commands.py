@@ -14,7 +14,7 @@ from shared.domain.commands import Command
 from shared.domain.faults import under
 from shared.errors import Fault, InvalidInput, StaleVersion
 from shared.queries import commands
-from shared.queries.tenants import get_tenant
+from shared.usecases.tenant_limits import COMMANDS, check_room
 
 
 def register_command(
@@ -29,13 +29,14 @@ def register_command(
     """Register a command and return it.
 
     Raises InvalidInput for a URL that cannot be called or an input schema that is not taken,
-    Conflict ``command_exists``, NotFound ``tenant_not_found``.
+    Conflict ``command_exists`` and ``commands_too_many``, NotFound ``tenant_not_found``.
     """
     _check(url, input_schema)
-    get_tenant(conn, tenant_id)
-    return commands.insert_command(
-        conn, tenant_id=tenant_id, name=name, url=url, input_schema=dict(input_schema), now=now
-    )
+    with conn.transaction():
+        check_room(conn, tenant_id, COMMANDS, now=now)
+        return commands.insert_command(
+            conn, tenant_id=tenant_id, name=name, url=url, input_schema=dict(input_schema), now=now
+        )
 
 
 def alter_command(

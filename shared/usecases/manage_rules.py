@@ -19,6 +19,7 @@ from shared.queries.tenants import lock_tenant
 from shared.usecases.align_states import is_same_json
 from shared.usecases.link_checks import unknown_links
 from shared.usecases.lookups import TenantLookup
+from shared.usecases.tenant_limits import RULES, check_room
 
 MAX_RULES_OF_EVENT = 50
 """Rules for events of one name: one event schedules all actions of all of them at once."""
@@ -52,7 +53,7 @@ def make_rule(conn: Connection, *, tenant_id: UUID, draft: RuleDraft, now: datet
     ``trigger_rules_too_many``, NotFound ``tenant_not_found``.
     """
     with conn.transaction():
-        lock_tenant(conn, tenant_id)
+        check_room(conn, tenant_id, RULES, now=now)
         _check(conn, tenant_id, draft)
         _check_room(conn, tenant_id, draft.event)
         return trigger_rules.insert_rule(conn, tenant_id=tenant_id, **draft.parts(), now=now)

@@ -15,6 +15,7 @@ from shared.domain.records import Approval, CustomTable
 from shared.domain.triggers import TriggerState
 from shared.errors import Fault, InvalidInput, NotFound, StaleVersion
 from shared.queries.custom_tables import (
+    find_table,
     get_table,
     insert_table,
     lock_table,
@@ -33,6 +34,7 @@ from shared.queries.trigger_states import (
 )
 from shared.usecases.broken_references import BrokenReference, broken_references
 from shared.usecases.follow_renames import follow_renames
+from shared.usecases.tenant_limits import TABLES, check_room
 
 MAX_NAME = 200
 
@@ -47,19 +49,25 @@ def create_table(
     approval: Approval = "none",
     now: datetime,
 ) -> CustomTable:
-    """Create a table and return it. Raises InvalidInput, pointers at ``/name`` and ``/columns``."""
+    """Create a table and return it.
+
+    Raises InvalidInput, pointers at ``/name`` and ``/columns``, Conflict ``tables_too_many``,
+    NotFound ``tenant_not_found``.
+    """
     _check_name(name)
     columns, made = _read_columns(raw_columns, existing=(), made=0)
-    return insert_table(
-        conn,
-        tenant_id=tenant_id,
-        channel_id=channel_id,
-        name=name,
-        columns=columns,
-        columns_made=made,
-        approval=approval,
-        now=now,
-    )
+    with conn.transaction():
+        check_room(conn, tenant_id, TABLES, now=now)
+        return insert_table(
+            conn,
+            tenant_id=tenant_id,
+            channel_id=channel_id,
+            name=name,
+            columns=columns,
+            columns_made=made,
+            approval=approval,
+            now=now,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,11 +227,15 @@ def trash_table(conn: Connection, table_id: UUID, *, now: datetime) -> None:
 
 
 def restore_table(conn: Connection, table_id: UUID, *, now: datetime) -> CustomTable:
-    """Take a table out of the trash and return it; a live one stays as it is. Raises NotFound.
+    """Take a table out of the trash and return it; a live one stays as it is.
 
-    The due index has dropped what came due meanwhile, so that its walks begin anew.
+    The due index has dropped what came due meanwhile, so that its walks begin anew. Raises
+    NotFound, Conflict ``tables_too_many``.
     """
     with conn.transaction():
+        trashed = find_table(conn, table_id)
+        if trashed is not None and trashed.trashed_at is not None:
+            check_room(conn, trashed.tenant_id, TABLES, now=now)
         if take_out_of_trash(conn, table_id, now=now):
             _walk_anew(conn, list_states(conn, table_id))
         return get_table(conn, table_id)

@@ -25,6 +25,7 @@ from shared.tracking.click_store import ClickStore
 from shared.usecases.align_states import is_same_json
 from shared.usecases.link_checks import unknown_links
 from shared.usecases.lookups import TenantLookup
+from shared.usecases.tenant_limits import WaitingLimit
 
 MAX_WORKFLOWS = 500
 """Workflows of one tenant."""
@@ -91,18 +92,21 @@ def start_by_hand(
     context: Mapping[str, Json],
     key: UUID,
     clicks: ClickStore,
+    waiting: WaitingLimit,
     now: datetime,
 ) -> StartedByHand:
     """Start an execution of a workflow's newest version.
 
     ``key`` is its own alone. When that has committed, ``settle`` has to follow. Raises NotFound
     ``workflow_not_found``, InvalidInput for a contact that the tenant does not have
-    (``line_user_unknown``) and a context that is too large.
+    (``line_user_unknown``) and a context that is too large, Conflict
+    ``scheduled_actions_too_many``.
     """
     workflow = workflows.get_workflow(conn, tenant_id, workflow_id)
     faults = data_faults(context, "/context")
     if faults:
         raise InvalidInput.of(faults)
+    waiting.check(conn, tenant_id)
     started = start_execution(
         conn,
         workflow,

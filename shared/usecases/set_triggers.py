@@ -34,6 +34,7 @@ from shared.queries.tenants import share_tenant
 from shared.queries.trigger_states import lock_all_states
 from shared.queries.workflows import find_workflow
 from shared.usecases.align_states import align_states, is_same_json
+from shared.usecases.tenant_limits import check_trigger_room
 
 MAX_TRIGGERS = 100
 """Triggers of one table."""
@@ -116,7 +117,8 @@ def set_triggers(
     An entry without ``id`` is a new trigger. States are made, edited, retired and revived as spec 1
     §4 says; saving what is stored changes nothing, the revision neither. ``channel_id`` is the
     channel that the author is bound to, None for the whole tenant. Raises InvalidInput with every
-    fault in document order (pointers begin with ``/triggers``), NotFound, StaleVersion.
+    fault in document order (pointers begin with ``/triggers``), Conflict ``triggers_too_many``,
+    NotFound, StaleVersion.
     """
     with conn.transaction():
         # Nobody renames columns of tables that the actions name, before this has committed.
@@ -128,11 +130,18 @@ def set_triggers(
         lookup = _Stored(conn=conn, table=table, channel_id=channel_id)
         read = _checked(raw_triggers, table, states, check_actions, lookup)
         triggers = _identified(read, states, make_id)
+        check_trigger_room(
+            conn, table.tenant_id, before=_length(table.triggers), after=len(triggers), now=now
+        )
         edited = replace(table, triggers=[dict(trigger.raw) for trigger in triggers])
         align_states(conn, table, triggers, states, now=now)
         if is_same_json(edited.triggers, table.triggers):
             return table
         return update_definition(conn, edited, now=now)
+
+
+def _length(stored: object) -> int:
+    return len(stored) if isinstance(stored, list) else 0
 
 
 def _checked(

@@ -26,6 +26,7 @@ from shared.queries.line_users import find_line_user
 from shared.queries.tenants import get_tenant
 from shared.queries.trigger_rules import list_enabled_rules
 from shared.tracking.click_store import ClickStore
+from shared.usecases.tenant_limits import WaitingLimit
 
 _log = structlog.get_logger()
 
@@ -54,14 +55,21 @@ class Taken:
     link_ids: tuple[int, ...] = ()
 
 
-def take_event(conn: Connection, event: NewEvent, *, clicks: ClickStore, now: datetime) -> Taken:
+def take_event(
+    conn: Connection,
+    event: NewEvent,
+    *,
+    clicks: ClickStore,
+    waiting: WaitingLimit,
+    now: datetime,
+) -> Taken:
     """Take an event and return it with what it led to; under a known key, what it led to then.
 
     One transaction; when that has committed, ``settle`` has to follow. Raises InvalidInput for data
     that is too large, by itself or in the copies that all actions keep, for a contact that the
     tenant does not have (``line_user_unknown``) and a link that a rule is to wait for and that is
-    not there (``tracking_link_unknown``), Conflict ``idempotency_key_reused``, NotFound
-    ``tenant_not_found``.
+    not there (``tracking_link_unknown``), Conflict ``idempotency_key_reused`` and, when it leads to
+    something, ``scheduled_actions_too_many``, NotFound ``tenant_not_found``.
     """
     faults = data_faults(event.data)
     if faults:
@@ -75,6 +83,8 @@ def take_event(conn: Connection, event: NewEvent, *, clicks: ClickStore, now: da
         rules = _matching(conn, event, line_user)
         if faults := copies_faults(event.data, actions=sum(len(rule.actions) for rule in rules)):
             raise InvalidInput.of(faults)
+        if rules:
+            waiting.check(conn, event.tenant_id)
         event_id = _insert(conn, event, rules, now=now)
         if event_id is None:  # another transaction has just taken it
             known = _taken_before(conn, event)

@@ -14,6 +14,7 @@ from psycopg import Connection
 from shared.domain.tenants import ApiToken, Role, SigningKey, Tenant
 from shared.errors import Unauthenticated
 from shared.queries import tenants
+from shared.usecases.tenant_limits import SIGNING_KEYS, TOKENS, check_room
 
 SECRET_BYTES = 32
 # While receivers learn a new key, webhooks are signed with the old one as well.
@@ -45,19 +46,20 @@ def issue_token(
 ) -> tuple[ApiToken, str]:
     """Make a token and return it with its text, ``dbk_…``: the only time that anybody sees it.
 
-    Raises NotFound ``tenant_not_found``.
+    Raises Conflict ``tokens_too_many``, NotFound ``tenant_not_found``.
     """
-    tenants.get_tenant(conn, tenant_id)
     text = f"dbk_{urlsafe_b64encode(secret).rstrip(b'=').decode()}"
-    token = tenants.insert_token(
-        conn,
-        tenant_id=tenant_id,
-        name=name,
-        role=role,
-        channel_id=channel_id,
-        token_hash=_hash(text),
-        now=now,
-    )
+    with conn.transaction():
+        check_room(conn, tenant_id, TOKENS, now=now)
+        token = tenants.insert_token(
+            conn,
+            tenant_id=tenant_id,
+            name=name,
+            role=role,
+            channel_id=channel_id,
+            token_hash=_hash(text),
+            now=now,
+        )
     return token, text
 
 
@@ -80,11 +82,12 @@ def replace_signing_key(
 ) -> tuple[SigningKey, str]:
     """Make a key and return it with its secret, ``whsec_…``: the only time that anybody sees it.
 
-    The keys before it go on signing for a day. Raises NotFound ``tenant_not_found``.
+    The keys before it go on signing for a day. Raises Conflict ``signing_keys_too_many``, NotFound
+    ``tenant_not_found``.
     """
     with conn.transaction():
-        # One after the other: of two at once, neither would end the other's key.
-        tenants.lock_tenant(conn, tenant_id)
+        # Locks the tenant: of two at once, neither would end the other's key.
+        check_room(conn, tenant_id, SIGNING_KEYS, now=now)
         tenants.expire_signing_keys(conn, tenant_id=tenant_id, at=now + KEY_OVERLAP)
         key = tenants.insert_signing_key(conn, tenant_id=tenant_id, secret=secret, now=now)
     return key, f"whsec_{b64encode(secret).decode()}"

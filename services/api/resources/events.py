@@ -73,7 +73,7 @@ def _take(call: Call) -> Answer:
         data=call.body["data"],
         key=call.body["idempotency_key"],
     )
-    taken = take_event(call.conn, event, clicks=call.clicks, now=call.now)
+    taken = take_event(call.conn, event, clicks=call.clicks, waiting=call.waiting, now=call.now)
     call.after_commit.append(partial(settle, call.conn, event, taken, clicks=call.clicks))
     return Answer(body=_document(taken.event), status=201)
 

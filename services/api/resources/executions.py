@@ -95,6 +95,7 @@ def _start(call: Call) -> Answer:
         context=call.body["context"],
         key=uuid.uuid4(),
         clicks=call.clicks,
+        waiting=call.waiting,
         now=call.now,
     )
     call.after_commit.append(partial(settle, call.conn, started, clicks=call.clicks))

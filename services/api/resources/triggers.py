@@ -107,6 +107,7 @@ TRIGGER_ROUTES = (
         answers={200: TriggersSchema},
         handler=_set,
         versioned=True,
+        conflicts=True,
     ),
     Route(
         method="GET",

@@ -10,6 +10,7 @@ from shared.queries.notifications import listen_for_work
 from shared.queries.tracking import record_click
 from shared.tracking.click_store import PostgresClicks
 from shared.usecases.take_event import NewEvent, settle, take_event
+from shared.usecases.tenant_limits import WaitingLimit
 from tests.builders_db import LONG_AGO, NOW, insert_tenant, row_of
 from tests.builders_delayed import insert_click, insert_line_user, insert_link
 from tests.builders_rules import NOTIFY, insert_rule
@@ -36,7 +37,7 @@ def an_event(tenant_id, **parts):
 
 
 def take(conn, event, *, now=NOW, clicks=CLICKS):
-    return take_event(conn, event, clicks=clicks, now=now)
+    return take_event(conn, event, clicks=clicks, waiting=WaitingLimit(), now=now)
 
 
 def taken(conn, tenant_id, **parts):

@@ -12,6 +12,7 @@ from shared.tracking.click_store import PostgresClicks
 from shared.usecases.manage_rules import RuleDraft, make_rule
 from shared.usecases.manage_workflows import make_workflow
 from shared.usecases.take_event import NewEvent, settle, take_event
+from shared.usecases.tenant_limits import WaitingLimit
 from tests.builders_db import insert_tenant
 from tests.builders_delayed import insert_line_user
 from tests.integration.worker.conftest import PUBLIC_URL
@@ -45,7 +46,8 @@ def rule(conn, tenant_id, *actions, conditions=(), event="ordered", name="thank"
 def tell(conn, tenant_id, *, contact=None, name="ordered", key=None, **data):
     """Tell of an event as the API does."""
     event = NewEvent(tenant_id=tenant_id, name=name, line_user_id=contact, data=data, key=key)
-    taken = take_event(conn, event, clicks=CLICKS, now=server_now(conn))
+    now = server_now(conn)
+    taken = take_event(conn, event, clicks=CLICKS, waiting=WaitingLimit(), now=now)
     settle(conn, event, taken, clicks=CLICKS)
     return taken.event
 

@@ -22,6 +22,7 @@ from shared.tracking.click_store import PostgresClicks
 from shared.usecases.announce import recover
 from shared.usecases.manage_line_users import LineUserChange, alter_line_user
 from shared.usecases.take_event import NewEvent, settle, take_event
+from shared.usecases.tenant_limits import WaitingLimit
 from shared.usecases.unlock_wait import sweep_clicks, take_click
 from tests.builders_db import LONG_AGO, insert_table, insert_tenant
 from tests.builders_delayed import insert_line_user
@@ -258,7 +259,8 @@ class World:
             self._untaken.remove(event)
             return
         api = self.stage.api.connect_once()
-        taken = take_event(api, event, clicks=CLICKS, now=server_now(api))
+        now = server_now(api)
+        taken = take_event(api, event, clicks=CLICKS, waiting=WaitingLimit(), now=now)
         settle(api, event, taken, clicks=CLICKS)
         self._untaken.remove(event)
 
