@@ -46,16 +46,19 @@ def create_table(
     channel_id: UUID | None,
     name: str,
     raw_columns: object,
+    columns_from_elsewhere: bool = False,
     approval: Approval = "none",
     now: datetime,
 ) -> CustomTable:
-    """Create a table and return it.
+    """Create a table and return it; ``columns_from_elsewhere`` as ``read_columns`` says.
 
     Raises InvalidInput, pointers at ``/name`` and ``/columns``, Conflict ``tables_too_many``,
     NotFound ``tenant_not_found``.
     """
     _check_name(name)
-    columns, made = _read_columns(raw_columns, existing=(), made=0)
+    columns, made = _read_columns(
+        raw_columns, existing=(), made=0, from_elsewhere=columns_from_elsewhere
+    )
     with conn.transaction():
         check_room(conn, tenant_id, TABLES, now=now)
         return insert_table(
@@ -106,6 +109,7 @@ def change_table(
     *,
     name: str | None = None,
     raw_columns: object = None,
+    columns_from_elsewhere: bool = False,
     approval: Approval | None = None,
     now: datetime,
     expected_revision: int | None = None,
@@ -116,8 +120,8 @@ def change_table(
     An entry with the id of a column is that column, whatever its name is now; whatever in the
     tenant names it is rewritten with it: triggers, rules, workflows. What names a dropped column,
     or one whose type does not fit any more, stays, and is told as broken. None leaves a part as it
-    is; without a change the revision stays. A dry run stores nothing. Raises as ``create_table``
-    does, NotFound, StaleVersion.
+    is; without a change the revision stays. A dry run stores nothing. ``columns_from_elsewhere`` as
+    ``read_columns`` says. Raises as ``create_table`` does, NotFound, StaleVersion.
     """
     with conn.transaction():
         if raw_columns is not None:
@@ -125,7 +129,15 @@ def change_table(
         before = lock_table(conn, table_id)
         if expected_revision not in (None, before.revision):
             raise StaleVersion(f"table {table_id} was changed meanwhile")
-        after = _altered(before, name, raw_columns, approval)
+        after = _altered(before, name, approval)
+        if raw_columns is not None:
+            columns, made = _read_columns(
+                raw_columns,
+                existing=before.columns,
+                made=before.columns_made,
+                from_elsewhere=columns_from_elsewhere,
+            )
+            after = replace(after, columns=columns, columns_made=made)
         renames = _renames(before.columns, after.columns)
         after = _with_renamed_triggers(after, renames)
         breaks = broken_references(conn, before, after, renames)
@@ -150,15 +162,10 @@ def _store(
     return update_definition(conn, after, now=now)
 
 
-def _altered(
-    table: CustomTable, name: str | None, raw_columns: object, approval: Approval | None
-) -> CustomTable:
+def _altered(table: CustomTable, name: str | None, approval: Approval | None) -> CustomTable:
     if name is not None:
         _check_name(name)
         table = replace(table, name=name)
-    if raw_columns is not None:
-        columns, made = _read_columns(raw_columns, existing=table.columns, made=table.columns_made)
-        table = replace(table, columns=columns, columns_made=made)
     if approval is not None:
         table = replace(table, approval=approval)
     return table
@@ -171,10 +178,10 @@ def _check_name(name: str) -> None:
 
 
 def _read_columns(
-    raw: object, *, existing: tuple[Column, ...], made: int
+    raw: object, *, existing: tuple[Column, ...], made: int, from_elsewhere: bool
 ) -> tuple[tuple[Column, ...], int]:
     try:
-        return read_columns(raw, existing=existing, made=made)
+        return read_columns(raw, existing=existing, made=made, from_elsewhere=from_elsewhere)
     except InvalidInput as error:
         raise InvalidInput.of(under("/columns", error.faults)) from error
 
