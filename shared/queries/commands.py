@@ -1,5 +1,6 @@
 """Commands of a tenant, by name and by id."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
@@ -23,6 +24,14 @@ def find_command(conn: Connection, tenant_id: UUID, name: str) -> Command | None
     """Return the tenant's command of this name, None when there is none."""
     found = _commands(conn, _BY_NAME, {"tenant_id": tenant_id, "name": name})
     return found[0] if found else None
+
+
+_BY_NAMES = _SELECT + "    AND name = ANY(%(names)s)\nORDER BY id\n"
+
+
+def list_commands_by_name(conn: Connection, tenant_id: UUID, names: Sequence[str]) -> list[Command]:
+    """Return those of the tenant's commands that have one of these names."""
+    return _commands(conn, _BY_NAMES, {"tenant_id": tenant_id, "names": list(names)})
 
 
 _BY_ID = _SELECT + "    AND id = %(command_id)s\n"

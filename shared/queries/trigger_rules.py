@@ -1,5 +1,6 @@
 """Rules of a tenant: what its events lead to."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, LiteralString
 from uuid import UUID
@@ -64,6 +65,16 @@ _OF_EVENT = _SELECT + "    AND event = %(event)s AND enabled\nORDER BY id\n"
 def list_enabled_rules(conn: Connection, tenant_id: UUID, event: str) -> list[TriggerRule]:
     """Return the tenant's enabled rules for events of this name, the oldest first."""
     return _rules(conn, _OF_EVENT, {"tenant_id": tenant_id, "event": event})
+
+
+_BY_NAMES = _SELECT + "    AND name = ANY(%(names)s)\nORDER BY id\n"
+
+
+def list_rules_by_name(
+    conn: Connection, tenant_id: UUID, names: Sequence[str]
+) -> list[TriggerRule]:
+    """Return those of the tenant's rules that have one of these names."""
+    return _rules(conn, _BY_NAMES, {"tenant_id": tenant_id, "names": list(names)})
 
 
 _COUNT_OF_EVENT = """

@@ -72,6 +72,19 @@ def list_states_of_tables(conn: Connection, table_ids: Sequence[UUID]) -> list[T
     return _states(conn, _LIST_STATES_OF_TABLES, {"table_ids": list(table_ids)})
 
 
+_EVER_OF_TABLES = """
+WHERE table_id = ANY(%(table_ids)b::uuid[])
+ORDER BY id
+"""
+
+_LIST_ALL_STATES = _SELECT + _EVER_OF_TABLES
+
+
+def list_all_states(conn: Connection, table_ids: Sequence[UUID]) -> list[TriggerState]:
+    """Return all states that these tables ever had, retired ones too, by ref."""
+    return _states(conn, _LIST_ALL_STATES, {"table_ids": list(table_ids)})
+
+
 _WITH_RETIRED = """
 WHERE table_id = %(table_id)s
 ORDER BY id

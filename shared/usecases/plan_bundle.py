@@ -1,0 +1,142 @@
+"""Plan: what a bundle would change, what that leads to, and the mark of what it was made of."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from hashlib import sha256
+from uuid import UUID
+
+from psycopg import Connection
+
+from shared.domain.bundles import KINDS, OF_A_CHANNEL, Line, read_document
+from shared.domain.differences import canonical
+from shared.domain.plan import make_plan
+from shared.domain.planned import CHANGING, Plan, PlannedTable, PlannedTrigger
+from shared.domain.records import CustomTable
+from shared.domain.triggers import ReadTrigger, TriggerState, read_trigger
+from shared.errors import Fault
+from shared.lifecycle import monotonic
+from shared.usecases.bundle_state import Reach, State, read_state
+from shared.usecases.consequences import COUNT_SECONDS, Consequence, consequences_of
+from shared.usecases.preview import snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkedPlan:
+    """A plan, with the mark of the document and of all that it was compared with."""
+
+    lines: tuple[Line, ...]
+    plan: Plan
+    state: State
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What is to be told of the trigger on a line that changes.
+
+    ``problems`` are what its saving will be refused for, as far as that is known before; their
+    pointers lead into the line. Only a trigger without any, on schedule, has a ``consequence``.
+    """
+
+    problems: tuple[Fault, ...]
+    consequence: Consequence | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundlePlan:
+    """The answer of a plan; ``outlooks`` are by the number of the line."""
+
+    plan: Plan
+    fingerprint: str
+    outlooks: Mapping[int, Outlook]
+
+
+def plan_bundle(conn: Connection, reach: Reach, document: bytes, *, now: datetime) -> BundlePlan:
+    """Return what applying a document at ``now`` would change, from one snapshot; store nothing.
+
+    Raises InvalidInput as ``read_document`` and ``make_plan`` do. No transaction may be open.
+    """
+    lines = read_lines(document, reach)
+    with snapshot(conn):
+        marked = mark_plan(conn, reach, document, lines)
+        outlooks = dict(_outlooks(conn, marked, reach.tenant_id, now=now))
+    return BundlePlan(plan=marked.plan, fingerprint=marked.fingerprint, outlooks=outlooks)
+
+
+def read_lines(document: bytes, reach: Reach) -> list[Line]:
+    """Return the lines of a document; that of a channel may hold less. Raises InvalidInput."""
+    return read_document(document, kinds=KINDS if reach.channel_id is None else OF_A_CHANNEL)
+
+
+def mark_plan(conn: Connection, reach: Reach, document: bytes, lines: Sequence[Line]) -> MarkedPlan:
+    """Return the plan of a document against what stands now, within the caller's transaction."""
+    state = read_state(conn, reach, lines)
+    plan = make_plan(lines, state.stored)
+    # The items too: of retired triggers, of whose kinds a plan depends, no revision tells.
+    marks = [
+        sha256(document).hexdigest(),
+        [str(reach.tenant_id), str(reach.channel_id)],
+        state.marks(lines),
+        [asdict(item) for item in plan.items],
+    ]
+    fingerprint = sha256(canonical(marks).encode("utf-8", "surrogatepass")).hexdigest()
+    return MarkedPlan(lines=tuple(lines), plan=plan, state=state, fingerprint=fingerprint)
+
+
+def _outlooks(
+    conn: Connection, marked: MarkedPlan, tenant_id: UUID, *, now: datetime
+) -> Iterator[tuple[int, Outlook]]:
+    until = monotonic() + COUNT_SECONDS
+    for table in marked.plan.tables:
+        states = {
+            state.trigger_id: state
+            for state in marked.state.states
+            if table.stored is not None and state.table_id == table.stored.id
+        }
+        as_planned = _as_planned(table, tenant_id, now=now)
+        for trigger in table.triggers:
+            if trigger.line is not None and trigger.item.action in CHANGING:
+                seconds = max(0.0, until - monotonic())
+                outlook = _outlook(conn, as_planned, trigger, states, now=now, seconds=seconds)
+                yield trigger.line.number, outlook
+
+
+def _outlook(
+    conn: Connection,
+    table: CustomTable,
+    planned: PlannedTrigger,
+    states: Mapping[str, TriggerState],
+    *,
+    now: datetime,
+    seconds: float,
+) -> Outlook:
+    read = _read(planned, table)
+    if read.trigger is None:
+        return Outlook(problems=read.faults, consequence=None)
+    told = consequences_of(conn, table, [read.trigger], states, now=now, seconds=seconds)
+    return Outlook(problems=(), consequence=told[0] if told else None)
+
+
+def _read(planned: PlannedTrigger, table: CustomTable) -> ReadTrigger:
+    raw = {key: value for key, value in planned.body.items() if key != "table"}
+    return read_trigger(raw, table.columns)
+
+
+def _as_planned(table: PlannedTable, tenant_id: UUID, *, now: datetime) -> CustomTable:
+    """Return a table as it would be; one that is not made yet has an id that no row names."""
+    stored = table.stored
+    return CustomTable(
+        id=stored.id if stored else UUID(int=0),
+        tenant_id=tenant_id,
+        channel_id=table.channel_id,
+        name=table.name,
+        columns=table.columns,
+        columns_made=stored.columns_made if stored else len(table.columns),
+        approval=table.approval,
+        triggers=None,
+        revision=stored.revision if stored else 1,
+        created_at=stored.created_at if stored else now,
+        updated_at=now,
+        trashed_at=None,
+    )
