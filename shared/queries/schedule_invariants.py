@@ -42,6 +42,15 @@ ORDER BY min(id)
 LIMIT %(limit)s
 """
 
+_LEDGER_ROWS_OF_NO_TRIGGER = """
+SELECT format('%%s ledger rows of trigger state %%s, which is not there', count(*), trigger_ref)
+FROM occurrence
+WHERE NOT EXISTS (SELECT FROM trigger_state WHERE trigger_state.id = occurrence.trigger_ref)
+GROUP BY trigger_ref
+ORDER BY trigger_ref
+LIMIT %(limit)s
+"""
+
 _WINDOW_PASSED_BY = """
 SELECT format('trigger %%s of table %%s', state.trigger_id, state.table_id)
 FROM trigger_state AS state
@@ -128,6 +137,7 @@ LIMIT %(limit)s
 
 _ONCE = "an identity is consumed once"
 _LEDGER = "a scheduled run has one ledger row, born with it, and a ledger row at most one run"
+_OF_TRIGGERS = "a ledger row is of a trigger that is known"
 _NOTHING_LOST = "what is due is consumed"
 _NOTHING_EARLY = "nothing is consumed before it is due"
 
@@ -135,6 +145,7 @@ SCHEDULE_INVARIANTS = (
     Invariant(number="I1", promise=_ONCE, statement=_EVENT_WITH_TWO_RUNS),
     Invariant(number="I2", promise=_LEDGER, statement=_RUN_WITHOUT_LEDGER_ROW),
     Invariant(number="I2", promise=_LEDGER, statement=_LEDGER_ROW_WITH_TWO_RUNS),
+    Invariant(number="I2", promise=_OF_TRIGGERS, statement=_LEDGER_ROWS_OF_NO_TRIGGER),
     Invariant(number="I3", promise=_NOTHING_LOST, statement=_WINDOW_PASSED_BY),
     Invariant(number="I3", promise=_NOTHING_LOST, statement=_DUE_VALUE_PASSED_BY),
     Invariant(number="I4", promise=_NOTHING_EARLY, statement=_RUN_BEFORE_ITS_TIME),

@@ -123,6 +123,7 @@ PLANTED = [
     ("I2", "DELETE FROM occurrence WHERE record_id <> 0"),
     ("I2", "UPDATE occurrence SET by_run = false WHERE record_id <> 0"),
     ("I2", "UPDATE occurrence SET consumed_at = consumed_at + interval '1 s'"),
+    ("I2", "INSERT INTO occurrence VALUES (77, 7, '2020-01-01 02:00', false, '2020-01-01 02:00Z')"),
     ("I2", _again("date_column_reached")),
     ("I2", _again("interval")),
     ("I3", "UPDATE trigger_state SET next_due_at = '2026-07-25 08:00Z' WHERE kind = 'interval'"),
