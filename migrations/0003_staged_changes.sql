@@ -60,4 +60,5 @@ CREATE INDEX staged_change_to_review ON staged_change (table_id, id) WHERE statu
 CREATE INDEX staged_change_listed ON staged_change (table_id, id DESC);
 CREATE INDEX staged_change_by_status ON staged_change (table_id, status, id DESC);
 CREATE INDEX staged_change_of_record ON staged_change (table_id, record_id, id DESC) WHERE record_id IS NOT NULL;
+CREATE INDEX staged_change_of_run ON staged_change (table_id, run_id, id DESC) WHERE run_id IS NOT NULL;
 CREATE INDEX staged_change_finished ON staged_change (finished_at, id) WHERE finished_at IS NOT NULL;

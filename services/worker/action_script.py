@@ -48,6 +48,8 @@ class ActionScript:
         action = self.work
         return ActionContext(
             tenant_id=action.tenant_id,
+            work_kind=action.work_kind,
+            work_id=action.id,
             table_id=action.table_id,
             record_id=action.record_id,
             depth=action.depth,

@@ -57,6 +57,8 @@ class RunScript:
         row = self._row()
         return ActionContext(
             tenant_id=run.tenant_id,
+            work_kind=run.work_kind,
+            work_id=run.id,
             table_id=run.table_id,
             record_id=run.record_id,
             depth=run.depth,

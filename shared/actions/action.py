@@ -20,6 +20,7 @@ from shared.domain.records import CustomTable
 from shared.domain.strict_json import Json
 from shared.domain.templates import TemplateContext, render
 from shared.domain.triggers import On, ScheduleKind
+from shared.domain.work import WorkKind
 from shared.domain.workflows import Workflow
 from shared.effects.delays import after_schedule
 from shared.errors import Fault, InvalidInput
@@ -100,16 +101,19 @@ class Services:
 class ActionContext:
     """One execution of one action, whatever led to it.
 
-    ``table_id`` and ``record_id`` are the subject's, if it is a table or a row of one; ``columns``
-    are that table's as frozen. ``depth`` counts the triggers that set off each other up to here,
-    ``starts`` the starts of the work. ``template`` is what tokens stand for, ``about`` the event
-    that a webhook tells, without its payload (docs/webhooks.md). ``now`` is the start of this
-    execution. ``connect`` gives a session: for an internal action the open transaction in which its
-    receipt is written too, for an external one a session of the pool, which is not held during the
-    call. What an action puts into ``after_commit`` is done once its receipt is committed.
+    ``work_kind`` and ``work_id`` name the row whose action it is, ``table_id`` and ``record_id``
+    its subject, if that is a table or a row of one; ``columns`` are that table's as frozen.
+    ``depth`` counts the triggers that set off each other up to here, ``starts`` the starts of the
+    work. ``template`` is what tokens stand for, ``about`` the event that a webhook tells, without
+    its payload (docs/webhooks.md). ``now`` is the start of this execution. ``connect`` gives a
+    session: for an internal action the open transaction in which its receipt is written too, for an
+    external one a session of the pool, which is not held during the call. What an action puts into
+    ``after_commit`` is done once its receipt is committed.
     """
 
     tenant_id: UUID
+    work_kind: WorkKind
+    work_id: int
     table_id: UUID | None
     record_id: int | None
     depth: int

@@ -12,6 +12,7 @@ from shared.actions.record_cells import (
     rendered_cells,
 )
 from shared.actions.schemas import ActionSchema, identifier, kind, mapping
+from shared.actions.staging import asks_for_approval, stage_create
 from shared.domain.strict_json import Json
 from shared.effects.record_writes import create_records
 from shared.errors import AppError, Fault
@@ -46,7 +47,7 @@ class CreateRecord:
         return data_faults(config["data"], table.columns, context)
 
     def execute(self, config: Config, context: ActionContext) -> dict[str, Json]:
-        """Insert the record, once for this action of its run."""
+        """Insert the record, once for this action of its run, or stage it."""
         with context.connect() as conn:
             table = find_table(conn, UUID(config["table_id"]))
             if table is None or table.trashed_at or table.tenant_id != context.tenant_id:
@@ -59,6 +60,8 @@ class CreateRecord:
             )
             cells = rendered_cells(config["data"], columns, context)
             try:
+                if asks_for_approval(table):
+                    return stage_create(conn, table, cells, context)
                 [record] = create_records(
                     conn,
                     table,

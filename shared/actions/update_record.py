@@ -7,6 +7,7 @@ from shared.actions.failures import ActionFailed
 from shared.actions.record_cells import columns_as_frozen, data_faults, rendered_cells
 from shared.actions.row_targets import deleted_row_faults, live_table, target, target_id
 from shared.actions.schemas import ActionSchema, kind, mapping
+from shared.actions.staging import asks_for_approval, stage_update
 from shared.domain.strict_json import Json
 from shared.effects.record_writes import update_record
 from shared.errors import AppError, Fault
@@ -39,12 +40,14 @@ class UpdateRecord:
         ]
 
     def execute(self, config: Config, context: ActionContext) -> dict[str, Json]:
-        """Write the cells."""
+        """Write the cells, or stage them."""
         record_id = target_id(config, context)
         with context.connect() as conn:
             table = live_table(conn, context)
             cells = rendered_cells(config["data"], columns_as_frozen(table, context), context)
             try:
+                if asks_for_approval(table):
+                    return stage_update(conn, table, record_id, cells, context)
                 record = update_record(
                     conn, table, record_id, cells, now=context.now, depth=context.depth + 1
                 )

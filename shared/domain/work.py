@@ -7,6 +7,9 @@ from uuid import UUID
 WorkKind = Literal["trigger_run", "scheduled_action"]
 """A table whose rows go through the life cycle of work; its name stands in messages too."""
 
+ReferenceKind = Literal[WorkKind, "staged_change"]
+"""A table to whose rows messages refer: those of work, and changes that are to be applied."""
+
 MAX_RETRIES = 3
 """Executions after the first, since the start or the last retry by hand, unless set otherwise."""
 
@@ -27,9 +30,9 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announced:
-    """A pending row that was just marked as announced and is now to be published."""
+    """A row that waits, was just marked as announced, and is now to be published."""
 
-    kind: WorkKind
+    kind: ReferenceKind
     id: int
     token: UUID
     urgent: bool
@@ -38,10 +41,10 @@ class Announced:
 
 
 class Claimed(Protocol):
-    """A row of either kind that a worker holds."""
+    """A row that a worker holds, or has been offered and is to end in one transaction."""
 
     @property
-    def work_kind(self) -> WorkKind:
+    def work_kind(self) -> ReferenceKind:
         """The table it stands in."""
 
     @property

@@ -11,6 +11,7 @@ from psycopg import Connection
 from shared.domain.invariants import Invariant, Violation
 from shared.domain.work import MAX_RETRIES
 from shared.queries.action_invariants import ACTION_INVARIANTS
+from shared.queries.change_invariants import CHANGE_INVARIANTS
 from shared.queries.run_invariants import RUN_INVARIANTS
 from shared.queries.schedule_invariants import SCHEDULE_INVARIANTS
 from shared.queries.work_invariants import WORK_INVARIANTS
@@ -61,6 +62,7 @@ _CONSTRAINTS_IN_FORCE = (
         "trigger_run.running_is_held",
         "scheduled_action.pending_can_be_found",
         "scheduled_action.processing_is_held",
+        "staged_change.approved_can_be_found",
     ),
     _in_force(
         "I10",
@@ -71,6 +73,7 @@ _CONSTRAINTS_IN_FORCE = (
         "scheduled_action.an_action_is_recorded_once",
         "scheduled_action.one_step_per_node",
         "workflow_execution.an_execution_is_started_once",
+        "staged_change.a_change_is_staged_once",
     ),
     _in_force(
         "I12",
@@ -79,6 +82,8 @@ _CONSTRAINTS_IN_FORCE = (
         "trigger_run.terminal_is_finished",
         "scheduled_action.an_end_has_a_reason",
         "scheduled_action.terminal_is_finished",
+        "staged_change.failed_has_a_reason",
+        "staged_change.terminal_is_finished",
     ),
     _in_force(
         "I14",
@@ -99,6 +104,8 @@ _CONSTRAINTS_IN_FORCE = (
         "scheduled_action.scheduled_action_tenant_id_line_user_id_fkey",
         "scheduled_action.scheduled_action_tenant_id_table_id_fkey",
         "scheduled_action.scheduled_action_tenant_id_tracking_link_id_fkey",
+        "staged_change.staged_change_tenant_id_table_id_fkey",
+        "staged_change.staged_change_tenant_id_reviewed_by_fkey",
     ),
 )
 
@@ -108,6 +115,7 @@ INVARIANTS = (
     *WORK_INVARIANTS,
     *RUN_INVARIANTS,
     *ACTION_INVARIANTS,
+    *CHANGE_INVARIANTS,
 )
 
 

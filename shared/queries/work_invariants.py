@@ -55,6 +55,7 @@ CROSS JOIN LATERAL jsonb_array_elements(work.action_results) AS receipt
 WHERE receipt ->> 'type' IN ('create_record', 'update_record', 'delete_record')
     AND receipt -> 'ok' = 'true'
     AND NOT receipt ? 'scheduled_action_id'
+    AND NOT receipt ? 'staged_change_id'
     AND NOT EXISTS (
         SELECT
         FROM record

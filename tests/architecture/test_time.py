@@ -11,6 +11,7 @@ _READ_THE_CLOCK = {
     "shared/queries/announcements.py",
     "shared/queries/claims.py",
     "shared/queries/scheduled_actions.py",
+    "shared/queries/staged_changes.py",
     "shared/queries/tracking.py",
     "shared/queries/trigger_runs.py",
     "shared/queries/work.py",

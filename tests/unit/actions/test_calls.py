@@ -21,6 +21,8 @@ def context(**known):
     )
     return ActionContext(
         tenant_id=TENANT_ID,
+        work_kind="trigger_run",
+        work_id=1,
         table_id=None,
         record_id=None,
         depth=0,
