@@ -10,7 +10,7 @@ from shared.db.clock import server_now
 from shared.domain.work import Announced, Reference
 from shared.lifecycle import monotonic
 from shared.observability import metrics
-from shared.queries import action_lists, run_lists
+from shared.queries import action_lists, run_lists, staged_changes
 from shared.queries.announcements import count_due, count_running, next_announcement_at
 from shared.queries.due_tables import list_tables_behind
 from shared.usecases import due_pass
@@ -135,6 +135,8 @@ class Scanner:
         metrics.SCAN_LAG_SECONDS.set(monotonic() - self._last_round_began_at)
         metrics.UNFINISHED_WORK.labels("due").set(count_due(conn, limit=_COUNTED_AT_MOST))
         metrics.UNFINISHED_WORK.labels("running").set(count_running(conn))
+        unreviewed = staged_changes.count_pending(conn, limit=_COUNTED_AT_MOST)
+        metrics.CHANGES_TO_REVIEW.set(unreviewed)
         now = server_now(conn)
         for kind, lists in _LISTS.items():
             stuck = lists.count_failed(conn) + lists.count_stale(conn, now=now)

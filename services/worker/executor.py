@@ -6,6 +6,7 @@ from datetime import datetime
 import psycopg
 import structlog
 
+from services.worker.apply_change import apply_change
 from services.worker.committer import Committer
 from services.worker.definitions import Definitions
 from services.worker.execution import Script, finish
@@ -18,6 +19,7 @@ from services.worker.steps import Finish, HandBack, Postpone, ids_of
 from services.worker.together import Member, Together
 from shared.domain.runs import MAX_ERROR, ClaimedRun, clean_text
 from shared.domain.scheduled_actions import ClaimedAction
+from shared.domain.staged_changes import ApprovedChange
 from shared.domain.work import Claimed
 from shared.lifecycle import monotonic
 from shared.observability import metrics
@@ -53,7 +55,7 @@ class Executor:
         self._time = time
 
     def execute(self, held: Held) -> None:
-        """Execute work from its first unsettled action on; never raises.
+        """Execute work from its first unsettled action on, or apply a change; never raises.
 
         It ends, waits for a later attempt, is handed back, or is left to its lease.
         """
@@ -79,6 +81,8 @@ class Executor:
     def joins(self, held: Held) -> bool:
         """Whether work can be executed together with other such; the database is not asked."""
         work = held.work
+        if isinstance(work, ApprovedChange):
+            return False
         hash = work.definition_hash if isinstance(work, ClaimedRun | ClaimedAction) else None
         if hash is not None and self._definitions.known(work.tenant_id, hash) is None:
             return False
@@ -114,6 +118,10 @@ class Executor:
             metrics.LATENESS_SECONDS.observe(max(late.total_seconds(), 0.0))
 
     def _execute(self, held: Held) -> None:
+        if isinstance(held.work, ApprovedChange):
+            with self._performer.session() as conn:
+                apply_change(conn, held.work, now=self._time.now())
+            return
         begun = self._begin(held)
         if isinstance(begun, Finish | Postpone):
             self._performer.end(begun)

@@ -4,13 +4,13 @@ import threading
 from collections.abc import Mapping
 from uuid import UUID
 
-from shared.domain.work import Claimed, WorkKind
+from shared.domain.work import Claimed, ReferenceKind
 from shared.lifecycle import monotonic
 
 # Between the end of an action and the end of the lease there must be time to write the receipt.
 _MARGIN_SECONDS = 5.0
 
-_Key = tuple[WorkKind, int, UUID]
+_Key = tuple[ReferenceKind, int, UUID]
 
 
 class Held:
@@ -50,9 +50,13 @@ class Holdings:
             return self._held[_key(work)]
 
     def drop(self, held: Held) -> None:
-        """Let one go: its end is written, or somebody else has it."""
+        """Let one go: its end is written, or somebody else has it.
+
+        A change may have been offered again meanwhile: that offer stays.
+        """
         with self._lock:
-            self._held.pop(_key(held.work), None)
+            if self._held.get(_key(held.work)) is held:
+                del self._held[_key(held.work)]
 
     def all(self) -> list[Held]:
         """Return what is held, in no order."""

@@ -7,9 +7,10 @@ from uuid import UUID, uuid4
 from psycopg import Connection
 
 from services.worker.holdings import Held, Holdings
-from shared.domain.work import Claimed, Reference, WorkKind
+from shared.domain.staged_changes import ApprovedChange
+from shared.domain.work import Claimed, Reference, ReferenceKind, WorkKind
 from shared.lifecycle import monotonic
-from shared.queries import claimed_actions, claims, scheduled_actions, work
+from shared.queries import claimed_actions, claims, scheduled_actions, staged_changes, work
 
 
 class _Lease(TypedDict):
@@ -43,8 +44,13 @@ class Claimer:
         self._external_types = external_types
         self._unanswered: set[tuple[WorkKind, UUID]] = set()
 
-    def claim(self, kind: WorkKind, references: Sequence[Reference]) -> list[Claimed]:
-        """Claim what the references name; the others were taken, moved on, or are not due."""
+    def claim(self, kind: ReferenceKind, references: Sequence[Reference]) -> list[Claimed]:
+        """Claim what the references name; the others were taken, moved on, or are not due.
+
+        Changes are not claimed: whoever applies one locks it then.
+        """
+        if kind == "staged_change":
+            return self._offer(lambda conn: staged_changes.list_approved(conn, references))
 
         def runs(conn: Connection, lease: _Lease) -> Sequence[Claimed]:
             return claims.claim(conn, references, **lease)
@@ -54,12 +60,16 @@ class Claimer:
 
         return self._claim(kind, runs if kind == "trigger_run" else actions)
 
-    def claim_due(self, *, kind: WorkKind, urgent: bool, limit: int, fairly: bool) -> list[Claimed]:
+    def claim_due(
+        self, *, kind: ReferenceKind, urgent: bool, limit: int, fairly: bool
+    ) -> list[Claimed]:
         """Claim up to ``limit`` due rows of a kind, the oldest, or in turns over the tenants.
 
         Those that are ``urgent``, or the others.
         """
         after = uuid4() if fairly else None
+        if kind == "staged_change":
+            return self._offer(lambda conn: _announced_changes(conn, limit=limit, after=after))
 
         def runs(conn: Connection, lease: _Lease) -> Sequence[Claimed]:
             return claims.claim_due(conn, urgent=urgent, limit=limit, after=after, **lease)
@@ -97,6 +107,18 @@ class Claimer:
             self._holdings.add(Held(one, until=until))
         return list(claimed)
 
+    def _offer(self, find: Callable[[Connection], Sequence[ApprovedChange]]) -> list[Claimed]:
+        """Return changes that may be applied; unanswered, their age brings them again."""
+        conn = self._session()
+        try:
+            found = find(conn)
+        except Exception:
+            conn.close()
+            raise
+        for one in found:
+            self._holdings.add(Held(one, until=monotonic() + self._lease_seconds))
+        return list(found)
+
     def _session(self) -> Connection:
         """Return the session; first of all, give back what an unanswered claim may have taken."""
         if self._conn is None or self._conn.closed:
@@ -108,6 +130,14 @@ class Claimer:
             work.hand_back(self._conn, [(id, token) for id in ids], kind=kind)
             self._unanswered.discard((kind, token))
         return self._conn
+
+
+def _announced_changes(
+    conn: Connection, *, limit: int, after: UUID | None
+) -> Sequence[ApprovedChange]:
+    announced = staged_changes.announce_changes(conn, limit=limit, after=after)
+    references = [Reference(id=row.id, token=row.token) for row in announced]
+    return staged_changes.list_approved(conn, references) if references else []
 
 
 def _decided(conn: Connection, ids: Sequence[int], lease: _Lease) -> Sequence[Claimed]:

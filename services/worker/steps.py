@@ -13,14 +13,15 @@ from psycopg import Connection
 
 from shared.domain.runs import ClaimedRun, stored_receipts
 from shared.domain.scheduled_actions import ClaimedAction
-from shared.domain.work import Claimed, WorkKind
+from shared.domain.staged_changes import ApprovedChange
+from shared.domain.work import Claimed, Reference, ReferenceKind, WorkKind
 from shared.observability import metrics
-from shared.queries import work
+from shared.queries import staged_changes, work
 
 _log = structlog.get_logger()
 
 Receipts = list[dict[str, Any]]
-Key = tuple[WorkKind, int]
+Key = tuple[ReferenceKind, int]
 """Which row a step is about."""
 
 
@@ -108,6 +109,8 @@ def ids_of(held: Claimed) -> dict[str, object]:
             if held.execution is not None:
                 ids["workflow_id"] = held.execution.workflow_id
                 ids["execution_id"] = str(held.execution.id)
+        case ApprovedChange():
+            ids |= {"table_id": str(held.table_id), "staged_change_id": held.id}
     return ids
 
 
@@ -139,10 +142,21 @@ def write_steps(conn: Connection, steps: Sequence[Step]) -> set[Key]:
     for kind in get_args(WorkKind):
         own = [step for step in steps if step.work.work_kind == kind]
         held |= {(kind, id) for id in _write(conn, kind, own)}
+    held |= {("staged_change", id) for id in _take_back(conn, steps)}
     for step in steps:
         if isinstance(step, Finish) and step.follow and key_of(step.work) in held:
             step.follow.record(conn)
     return held
+
+
+def _take_back(conn: Connection, steps: Sequence[Step]) -> list[int]:
+    """Offer changes anew that were not begun; they have no other step."""
+    back = [
+        Reference(id=step.work.id, token=step.work.lease_token)
+        for step in steps
+        if isinstance(step, HandBack) and isinstance(step.work, ApprovedChange)
+    ]
+    return staged_changes.unannounce_changes(conn, back) if back else []
 
 
 def _write(conn: Connection, kind: WorkKind, steps: Sequence[Step]) -> set[int]:

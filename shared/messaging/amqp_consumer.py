@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pika.channel import Channel
 
-from shared.domain.work import Claimed, Reference, WorkKind
+from shared.domain.work import Claimed, Reference, ReferenceKind
 from shared.messaging.amqp_inbox import Inbox
 from shared.messaging.messages import read_batch
 from shared.messaging.ports import Claimer
@@ -20,7 +20,7 @@ class _Delivery:
     """A message that is not acknowledged; ``references`` are those not yet offered to a claim."""
 
     tag: int
-    kind: WorkKind
+    kind: ReferenceKind
     references: list[Reference]
 
 
@@ -67,7 +67,7 @@ class AmqpConsumer:
         """Take nothing any more; what was not claimed goes back to its queue."""
         self._inbox.stop()
 
-    def _first(self, limit: int) -> tuple[WorkKind | None, list[Reference]]:
+    def _first(self, limit: int) -> tuple[ReferenceKind | None, list[Reference]]:
         """Return the first references, up to where those of another kind begin; the kind if any."""
         deliveries = self._inbox.deliveries
         kind = deliveries[0].kind if deliveries else None

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from uuid import UUID
 
 from shared.domain import strict_json
-from shared.domain.work import Announced, Reference, WorkKind
+from shared.domain.work import Announced, Reference, ReferenceKind
 from shared.errors import AppError, InvalidInput
 
 VERSION = 1
@@ -28,7 +28,7 @@ class UnreadableMessage(AppError):
 class Batch:
     """References to 1 to 500 rows of one kind."""
 
-    kind: WorkKind
+    kind: ReferenceKind
     items: tuple[Reference, ...]
 
     def to_bytes(self) -> bytes:
@@ -55,7 +55,7 @@ def pack(announced: Sequence[Announced], *, size: int) -> Iterator[list[Announce
     Urgent and other rows never share a message, nor do rows of two kinds. A row that has cost a
     worker its life is alone: should it do so again, no neighbour loses a start by it.
     """
-    for urgent, kind in product((True, False), get_args(WorkKind)):
+    for urgent, kind in product((True, False), get_args(ReferenceKind)):
         rows = [row for row in announced if row.urgent == urgent and row.kind == kind]
         together = [row for row in rows if row.worker_losses == 0]
         for start in range(0, len(together), size):
@@ -65,15 +65,15 @@ def pack(announced: Sequence[Announced], *, size: int) -> Iterator[list[Announce
                 yield [row]
 
 
-def _kind(raw: Mapping[str, Any]) -> WorkKind:
+def _kind(raw: Mapping[str, Any]) -> ReferenceKind:
     # The version first: what else a newer one holds is not ours to judge.
     if type(raw.get("v")) is not int or raw["v"] != VERSION:
         raise UnreadableMessage(f"version is not {VERSION}")
     if raw.keys() != _KEYS:
         raise UnreadableMessage(f"keys are not {', '.join(sorted(_KEYS))}")
-    for kind in get_args(WorkKind):
+    for kind in get_args(ReferenceKind):
         if raw["kind"] == kind:
-            found: WorkKind = kind
+            found: ReferenceKind = kind
             return found
     raise UnreadableMessage("kind is unknown")
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from shared.domain.work import Announced, Claimed, Reference, WorkKind
+from shared.domain.work import Announced, Claimed, Reference, ReferenceKind
 
 
 class Publisher(Protocol):
@@ -28,11 +28,11 @@ class Publisher(Protocol):
 class Claimer(Protocol):
     """How a worker takes rows under its lease; what it returns has been committed."""
 
-    def claim(self, kind: WorkKind, references: Sequence[Reference]) -> Sequence[Claimed]:
+    def claim(self, kind: ReferenceKind, references: Sequence[Reference]) -> Sequence[Claimed]:
         """Claim these rows; one that is not pending, not due or under another token is left out."""
 
     def claim_due(
-        self, *, kind: WorkKind, urgent: bool, limit: int, fairly: bool
+        self, *, kind: ReferenceKind, urgent: bool, limit: int, fairly: bool
     ) -> Sequence[Claimed]:
         """Claim the rows due the longest, or the longest due of each tenant in turn.
 

@@ -4,14 +4,13 @@ There is no publisher: who writes a row that can be worked on notifies in its tr
 """
 
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from psycopg import Connection, OperationalError
 
 from shared.db.listener import Listener
-from shared.domain.work import Claimed, WorkKind
+from shared.domain.work import Claimed, ReferenceKind
 from shared.lifecycle import Stop
 from shared.messaging.ports import Claimer
 from shared.queries.announcements import Wait, list_waits
@@ -25,15 +24,16 @@ _STOP_SECONDS = 5.0
 class _Lane:
     """``backlog``: there was more than the last claim took."""
 
-    kind: WorkKind
+    kind: ReferenceKind
     urgent: bool
     backlog: bool = False
 
 
-_LANES: Sequence[tuple[WorkKind, bool]] = (
+_LANES: Sequence[tuple[ReferenceKind, bool]] = (
     ("trigger_run", False),
     ("scheduled_action", False),
     ("scheduled_action", True),
+    ("staged_change", True),
     ("trigger_run", True),
 )
 
@@ -45,7 +45,8 @@ class PostgresConsumer:
         """``open_session`` returns a direct session that listens for work."""
         self._listener = Listener(open_session)
         self._claimer = claimer
-        self._lanes = deque(_Lane(kind=kind, urgent=urgent) for kind, urgent in _LANES)
+        self._lanes = [_Lane(kind=kind, urgent=urgent) for kind, urgent in _LANES]
+        self._turns = 0
         self._stop = Stop()
         self._receiving = threading.Lock()
 
@@ -87,10 +88,7 @@ class PostgresConsumer:
         through come first, and leave what they did not use. The oldest; when there were more than
         one claim takes, each tenant in turn.
         """
-        self._lanes.rotate()
-        due = {(wait.kind, wait.urgent) for wait in waits if wait.seconds <= 0}
-        lanes = [lane for lane in self._lanes if (lane.kind, lane.urgent) in due]
-        lanes.sort(key=lambda lane: lane.backlog)
+        lanes = self._take_turn({(wait.kind, wait.urgent) for wait in waits if wait.seconds <= 0})
         claimed: list[Claimed] = []
         for number, lane in enumerate(lanes):
             wanted = -(-(limit - len(claimed)) // (len(lanes) - number))
@@ -107,6 +105,13 @@ class PostgresConsumer:
             lane.backlog = len(found) == wanted
             claimed += found
         return claimed
+
+    def _take_turn(self, due: set[tuple[ReferenceKind, bool]]) -> list[_Lane]:
+        """Return the lanes that have something due, without a backlog first; others each time."""
+        lanes = [lane for lane in self._lanes if (lane.kind, lane.urgent) in due]
+        first = self._turns % max(len(lanes), 1)
+        self._turns += 1
+        return sorted(lanes[first:] + lanes[:first], key=lambda lane: lane.backlog)
 
 
 def _pause(waits: Sequence[Wait], timeout: float) -> float:

@@ -32,7 +32,7 @@ MESSAGES_UNREADABLE = Counter(
 )
 WORK_OUTCOMES = Counter(
     "duebook_work_outcomes",
-    "Executions by how they ended: done, failed, cancelled, postponed.",
+    "Executions by how they ended: done, failed, cancelled, postponed; changes: applied, failed.",
     ["kind", "status"],
 )
 ACTION_OUTCOMES = Counter("duebook_action_outcomes", "Actions executed.", ["type", "ok"])
@@ -56,6 +56,9 @@ STUCK_WORK = Gauge(
     "duebook_stuck_work",
     "Runs and scheduled actions failed, or held without a sign of life.",
     ["kind"],
+)
+CHANGES_TO_REVIEW = Gauge(
+    "duebook_changes_to_review", "Staged changes that nobody has approved or rejected yet."
 )
 QUEUE_DEPTH = Gauge("duebook_queue_depth", "Messages in a broker's queue.", ["queue"])
 

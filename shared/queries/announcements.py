@@ -14,7 +14,7 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import args_row, class_row
 
-from shared.domain.work import Announced, WorkKind
+from shared.domain.work import Announced, ReferenceKind, WorkKind
 from shared.queries.life_cycle import HELD, for_both
 
 # Two ways to select what is due, each as a list ``due``; a claim without a broker uses them too.
@@ -169,17 +169,17 @@ def _unannounce(
 
 
 class Wait(NamedTuple):
-    """How long until the first of a table's pending rows wants to be offered; urgent ones apart.
+    """How long until the first of a table's waiting rows wants to be offered; urgent ones apart.
 
-    ``seconds`` are not above zero when it is due.
+    ``seconds`` are not above zero when it is due. Changes that were approved are all urgent.
     """
 
-    kind: WorkKind
+    kind: ReferenceKind
     urgent: bool
     seconds: float
 
 
-# Four looks at the head of an index, whatever waits behind.
+# Five looks at the head of an index, whatever waits behind.
 _EARLIEST = """
 WITH earliest AS (
     SELECT
@@ -201,6 +201,11 @@ WITH earliest AS (
         'scheduled_action',
         false,
         (SELECT min(announce_at) FROM scheduled_action WHERE status = 'pending' AND NOT urgent)
+    UNION ALL
+    SELECT
+        'staged_change',
+        true,
+        (SELECT min(announce_at) FROM staged_change WHERE status = 'approved')
 )
 """
 
@@ -214,7 +219,7 @@ _LIST_WAITS = _EARLIEST + _WAITS
 
 
 def list_waits(conn: Connection) -> list[Wait]:
-    """Return how long each table's pending rows wait, where there are any."""
+    """Return how long each table's waiting rows wait, where there are any."""
     with conn.cursor(row_factory=args_row(Wait)) as cursor:
         return cursor.execute(_LIST_WAITS).fetchall()
 
@@ -228,7 +233,7 @@ _NEXT_ANNOUNCEMENT_AT = _EARLIEST + _OF_ALL
 
 
 def next_announcement_at(conn: Connection) -> datetime | None:
-    """Return when the next pending row wants to be offered, None when none waits."""
+    """Return when the next waiting row wants to be offered, None when none does."""
     row = conn.execute(_NEXT_ANNOUNCEMENT_AT).fetchone()
     return row[0] if row else None
 

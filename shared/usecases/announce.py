@@ -13,7 +13,7 @@ from uuid import uuid4
 import structlog
 from psycopg import Connection
 
-from shared.domain.work import Announced, WorkKind
+from shared.domain.work import Announced, Reference, ReferenceKind, WorkKind
 from shared.errors import Unavailable
 from shared.lifecycle import monotonic
 from shared.messaging.ports import Publisher
@@ -26,6 +26,7 @@ from shared.queries.announcements import (
     unannounce,
 )
 from shared.queries.notifications import notify_work
+from shared.queries.staged_changes import announce_changes, unannounce_changes
 from shared.queries.work import recover_stale
 from shared.queries.workers import count_threads, living_workers
 
@@ -95,22 +96,30 @@ class ClaimRate:
 class _Source:
     """A kind of rows; ``fairly``: there were more than the last batch took."""
 
-    kind: WorkKind
+    kind: ReferenceKind
     fairly: bool = False
 
 
-def _sources() -> deque[_Source]:
-    return deque(_Source(kind=kind) for kind in get_args(WorkKind))
+def _sources() -> list[_Source]:
+    return [_Source(kind=kind) for kind in get_args(ReferenceKind)]
 
 
 @dataclass(slots=True, kw_only=True)
 class _Lane:
-    """What goes to one queue; the kinds of its rows are in the order of their next turns."""
+    """What goes to one queue; ``turns`` counts how often its kinds of rows were asked for."""
 
     urgent: bool
     queue: str
     rate: ClaimRate = field(default_factory=ClaimRate)
-    sources: deque[_Source] = field(default_factory=_sources)
+    sources: list[_Source] = field(default_factory=_sources)
+    turns: int = 0
+
+    def take_turn(self, due: set[tuple[ReferenceKind, bool]]) -> list[_Source]:
+        """Return the sources that have something due; another one comes first each time."""
+        found = [source for source in self.sources if (source.kind, self.urgent) in due]
+        first = self.turns % max(len(found), 1)
+        self.turns += 1
+        return found[first:] + found[:first]
 
 
 class Announcer:
@@ -145,7 +154,7 @@ class Announcer:
     def announce(self, conn: Connection) -> int:
         """Announce a batch of what is due for each queue; return how many were confirmed.
 
-        Both kinds share a queue's room, each in turn first. The oldest; when there were more than
+        All kinds share a queue's room, each in turn first. The oldest; when there were more than
         the batch takes, each tenant in turn.
         """
         due = {(wait.kind, wait.urgent) for wait in list_waits(conn) if wait.seconds <= 0}
@@ -174,20 +183,19 @@ class Announcer:
         metrics.ANNOUNCEMENTS.inc(confirmed)
         if unconfirmed:
             metrics.ANNOUNCEMENTS_REFUSED.inc(len(unconfirmed))
-            unannounce(conn, unconfirmed)
+            _unannounce(conn, unconfirmed)
         return confirmed
 
     def _announce(
-        self, conn: Connection, lane: _Lane, due: set[tuple[WorkKind, bool]], *, limit: int
+        self, conn: Connection, lane: _Lane, due: set[tuple[ReferenceKind, bool]], *, limit: int
     ) -> int:
         announced: list[Announced] = []
-        for source in lane.sources:
+        for source in lane.take_turn(due):
             wanted = limit - len(announced)
-            if wanted and (source.kind, lane.urgent) in due:
+            if wanted:
                 found = _announce_batch(conn, source, urgent=lane.urgent, limit=wanted)
                 source.fairly = len(found) == wanted
                 announced += found
-        lane.sources.rotate()
         metrics.WORK_REQUEUED.inc(sum(row.announcements > 1 for row in announced))
         return self.publish(conn, announced)
 
@@ -222,6 +230,17 @@ def _announce_batch(
     conn: Connection, source: _Source, *, urgent: bool, limit: int
 ) -> list[Announced]:
     kind = source.kind
+    if kind == "staged_change":
+        return announce_changes(conn, limit=limit, after=uuid4() if source.fairly else None)
     if source.fairly:
         return announce_batch_fairly(conn, kind=kind, urgent=urgent, limit=limit, after=uuid4())
     return announce_batch(conn, kind=kind, urgent=urgent, limit=limit)
+
+
+def _unannounce(conn: Connection, announced: Sequence[Announced]) -> None:
+    unannounce(conn, announced)
+    changes = [
+        Reference(id=row.id, token=row.token) for row in announced if row.kind == "staged_change"
+    ]
+    if changes:
+        unannounce_changes(conn, changes)

@@ -16,6 +16,7 @@ from psycopg import Connection
 from shared.db.clock import server_now
 from shared.domain.work import Reference
 from shared.observability import metrics
+from shared.queries import staged_changes
 from shared.queries.announcements import count_overdue
 from shared.queries.due_tables import claim_table_to_scan, list_tables_to_scan
 from shared.queries.notifications import notify_work
@@ -46,7 +47,7 @@ class TickResult:
     tables_with_schedules: int
     runs_created: int
     trigger_runs_requeued: int
-    staged_changes_requeued: int = 0
+    staged_changes_requeued: int
     references: tuple[Reference, ...]
     unfinished: tuple[Turn, ...]
 
@@ -89,6 +90,7 @@ def tick(
         tables_with_schedules=sum(scan.has_schedules for _, scan in scans),
         runs_created=len(references),
         trigger_runs_requeued=_swept(conn, _take_back) + _swept(conn, _wake_overdue),
+        staged_changes_requeued=_swept(conn, _wake_changes),
         references=references,
         unfinished=tuple(
             _next_turn(table_id, scan, now) for table_id, scan in scans if scan.unfinished
@@ -136,7 +138,7 @@ def _scan_all(
 
 
 def _swept(conn: Connection, sweep: Callable[[Connection], int]) -> int:
-    """Return how many runs a sweep has queued again; 0 when it fails."""
+    """Return how many rows a sweep has queued again; 0 when it fails."""
     try:
         return sweep(conn)
     except Exception as error:
@@ -159,6 +161,14 @@ def _wake_overdue(conn: Connection) -> int:
     if any(overdue.values()):
         notify_work(conn)
     return overdue["trigger_run"]
+
+
+def _wake_changes(conn: Connection) -> int:
+    """Have approved changes offered again whose announcement was lost; return how many."""
+    overdue = staged_changes.count_overdue(conn, limit=_OVERDUE_LIMIT)
+    if overdue:
+        notify_work(conn)
+    return overdue
 
 
 def round_of_ticks(
