@@ -35,11 +35,15 @@ _WRONG_ADMIN_TOKEN = "BaseRoot access denied: Invalid X-ADMIN-TOKEN"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who calls; the admin is a moderator of the tenant that the request names, or of none."""
+    """Who calls; the admin is a moderator of the tenant that the request names, or of none.
+
+    ``token_id`` is the API token, None for the admin.
+    """
 
     role: Role
     tenant_id: UUID | None
     channel_id: UUID | None = None
+    token_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +97,12 @@ def identify(
         raise Forbidden(
             "a token of a channel is good for /channel alone", code="channel_token_forbidden"
         )
-    return Caller(role=token.role, tenant_id=token.tenant_id, channel_id=token.channel_id)
+    return Caller(
+        role=token.role,
+        tenant_id=token.tenant_id,
+        channel_id=token.channel_id,
+        token_id=token.id,
+    )
 
 
 def check_role(caller: Caller, roles: frozenset[Role]) -> None:

@@ -11,6 +11,7 @@ from services.api.resources.line_users import LINE_USER_ROUTES
 from services.api.resources.records import RECORD_ROUTES
 from services.api.resources.scheduled_actions import SCHEDULED_ACTION_ROUTES
 from services.api.resources.signing_keys import SIGNING_KEY_ROUTES
+from services.api.resources.staged_changes import STAGED_CHANGE_ROUTES
 from services.api.resources.tables import TABLE_ROUTES
 from services.api.resources.tenants import TENANT_ROUTES
 from services.api.resources.tick import RUN_DUE_TRIGGERS
@@ -45,6 +46,7 @@ _OF_A_TABLE = (
     BULK_CREATE,
     *TRIGGER_ROUTES,
     *TRIGGER_RUN_ROUTES,
+    *STAGED_CHANGE_ROUTES,
 )
 
 MOUNTS = (

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from tests.builders_delayed import insert_action, insert_wait
+from tests.builders_staged import insert_change
 from tests.integration.api.callers import Caller, new_table
 
 NOBODYS = UUID("22222222-2222-4222-8222-222222222222")
@@ -96,6 +97,9 @@ def a_workspace(who, tenant):
 def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
     """Make the workspaces of two tenants, and return that of ``tenant`` as ``who`` meets it."""
     table, records, runs = a_workspace(who, tenant)
+    changes = [
+        insert_change(conn, table, status=status) for status in ("pending", "approved", "failed")
+    ]
     theirs, _, _ = a_workspace(stranger, other_tenant)
     trashed, _ = new_table(who, tenant=tenant)
     who.delete(trashed)
@@ -116,6 +120,7 @@ def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
             "table_id": tables,
             "record_id": [*records, 2**63 - 1],
             "run_id": [*runs, 2**63 - 1],
+            "change_id": [*changes, 2**63 - 1],
             "command_id": [command, 1, 2**63 - 1],
             "rule_id": [rule, rule + 1, 2**63 - 1],
             "workflow_id": [workflow, workflow + 1, 2**63 - 1],
