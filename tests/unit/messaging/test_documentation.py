@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.domain.tracking import is_link_token
-from shared.domain.work import Reference, WorkKind
+from shared.domain.work import Reference, ReferenceKind
 from shared.messaging import topology
 from shared.messaging.click_messages import read_clicks
 from shared.messaging.messages import MAX_ITEMS, Batch, UnreadableMessage, read_batch
@@ -28,7 +28,7 @@ def test_the_documented_example_is_a_message():
     assert read_batch(_EXAMPLE.strip().encode()).to_bytes() == _EXAMPLE.strip().encode()
 
 
-@pytest.mark.parametrize("kind", get_args(WorkKind))
+@pytest.mark.parametrize("kind", get_args(ReferenceKind))
 @pytest.mark.parametrize("count", [1, MAX_ITEMS])
 def test_what_we_write_fits_the_schema(kind, count):
     items = tuple(Reference(id=2**63 - 1, token=uuid4()) for _ in range(count))
@@ -48,7 +48,7 @@ _ANY = st.recursive(
         {},
         optional={
             "v": st.sampled_from([1, 2, "1"]) | _ANY,
-            "kind": st.sampled_from([*get_args(WorkKind), "tracking_click"]) | _ANY,
+            "kind": st.sampled_from([*get_args(ReferenceKind), "tracking_click"]) | _ANY,
             "items": st.lists(st.tuples(st.integers(1, 9), st.uuids().map(str)), max_size=2) | _ANY,
             "more": _ANY,
         },

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.domain.work import Announced, Reference, WorkKind
+from shared.domain.work import Announced, Reference, ReferenceKind
 from shared.messaging.messages import MAX_ITEMS, Batch, UnreadableMessage, pack, read_batch
 
 _TOKEN = "0b6ad3a4-9c2f-4c0e-8a5b-2f4d6c1e7a90"
@@ -31,7 +31,7 @@ def _rows(*, kind="trigger_run", urgent=False, worker_losses=0, count=1, first=1
     ]
 
 
-@pytest.mark.parametrize("kind", get_args(WorkKind))
+@pytest.mark.parametrize("kind", get_args(ReferenceKind))
 def test_a_batch_is_written_in_the_documented_form(kind):
     batch = Batch(kind=kind, items=(Reference(id=7, token=UUID(_TOKEN)),))
 
@@ -42,7 +42,7 @@ def test_a_batch_is_written_in_the_documented_form(kind):
 
 
 @given(
-    st.sampled_from(get_args(WorkKind)),
+    st.sampled_from(get_args(ReferenceKind)),
     st.lists(st.tuples(st.integers(1, 2**63 - 1), st.uuids()), min_size=1, max_size=MAX_ITEMS).map(
         lambda items: tuple(Reference(id=id, token=token) for id, token in items)
     ),
@@ -124,6 +124,12 @@ def test_rows_of_two_kinds_share_no_message():
 
     assert len(packed) == 3
     assert all(group in packed for group in (runs, actions, soon))
+
+
+def test_changes_share_no_message_with_work_that_is_as_urgent():
+    runs, changes = _rows(count=2, urgent=True), _rows(kind="staged_change", count=2, urgent=True)
+
+    assert list(pack([*changes, *runs], size=20)) == [runs, changes]
 
 
 def test_a_row_that_cost_a_worker_its_life_is_alone():
