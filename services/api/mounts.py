@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from services.api.auth import Scope
+from services.api.resources.bundles import BUNDLE_ROUTES
 from services.api.resources.chatrooms import CHATROOM_ROUTES
 from services.api.resources.commands import COMMAND_ROUTES
 from services.api.resources.events import EVENT_ROUTES
@@ -46,6 +47,7 @@ _OF_A_TABLE = (
     BULK_CREATE,
     *TRIGGER_ROUTES,
     *TRIGGER_RUN_ROUTES,
+    *BUNDLE_ROUTES,
     *STAGED_CHANGE_ROUTES,
 )
 

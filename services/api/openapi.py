@@ -134,15 +134,17 @@ def _header(name: str, description: str, pattern: str) -> dict[str, Any]:
 
 def _responses(mount: Mount, route: Route) -> dict[str, Any]:
     responses: dict[str, Any] = {
-        str(status): _success(status, schema) for status, schema in route.answers.items()
+        str(status): _success(route, status, schema) for status, schema in route.answers.items()
     }
     for status in _problem_statuses(mount, route):
         responses[str(status)] = f"Problem{status}"
     return responses
 
 
-def _success(status: int, schema: type[Schema] | None) -> dict[str, Any]:
+def _success(route: Route, status: int, schema: type[Schema] | None) -> dict[str, Any]:
     response: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+    if route.produces != JSON:
+        response["content"] = {route.produces: {"schema": {"type": "string"}}}
     if schema is not None:
         response["content"] = {JSON: {"schema": schema}}
         if {"revision", "version"} & {*schema().fields}:

@@ -98,7 +98,7 @@ class Route:
 
     ``creates``: takes an Idempotency-Key and runs in one transaction with it. ``versioned``: takes
     If-Match. ``conflicts``: may answer 409. ``media``: what an upload may be. ``body_optional``: no
-    body is an empty object.
+    body is an empty object. ``produces``: what its answers are; those that are no JSON are texts.
     ``own_transactions``: the handler makes its own; else all but GET run in one.
     """
 
@@ -111,6 +111,7 @@ class Route:
     handler: Handler | None = None
     upload: UploadHandler | None = None
     media: tuple[str, ...] = (JSON,)
+    produces: str = JSON
     query: type[Schema] = NoQuery
     body: type[Schema] | None = None
     body_optional: bool = False

@@ -213,6 +213,8 @@ def _respond_once(route: Route, call: Call, key: str | None, raw: bytes) -> Resp
 
 def render(route: Route, answer: Answer) -> Response:
     """Return the response of an answer: dumped by the schema of its status, with its ETag."""
+    if route.produces != bodies.JSON:
+        return Response(str(answer.body), status=answer.status, content_type=route.produces)
     document = _dump(route, answer)
     text = "" if document is None else json.dumps(document, ensure_ascii=False)
     response = Response(text, status=answer.status, content_type=bodies.JSON)

@@ -105,16 +105,11 @@ class Plan:
     items: tuple[Item, ...]
 
 
-def counts(plan: Plan) -> dict[PlannedAction, int]:
-    """Return how many items a plan has of each action."""
-    found = Counter(item.action for item in plan.items)
+def count_actions(items: Iterable[Item]) -> dict[PlannedAction, int]:
+    """Return how many items have each action."""
+    found = Counter(item.action for item in items)
     actions: tuple[PlannedAction, ...] = (*CHANGING, "noop", "adopt")
     return {action: found[action] for action in actions}
-
-
-def is_empty(plan: Plan) -> bool:
-    """Tell whether a plan changes nothing."""
-    return all(item.action not in CHANGING for item in plan.items)
 
 
 def compared(item: Item, changes: Iterable[Change]) -> Item:

@@ -8,13 +8,14 @@ from uuid import UUID
 
 from psycopg import Connection
 
-from shared.domain.bundles import KINDS, OF_A_CHANNEL, Line, read_document
+from shared.domain.bundles import OF_A_CHANNEL, Line, read_document
 from shared.domain.differences import canonical
+from shared.domain.faults import MAX_TOLD
 from shared.domain.plan import make_plan
 from shared.domain.planned import CHANGING, Plan, PlannedTable, PlannedTrigger
 from shared.domain.records import CustomTable
 from shared.domain.triggers import ReadTrigger, TriggerState, read_trigger
-from shared.errors import Fault
+from shared.errors import Fault, InvalidInput
 from shared.lifecycle import monotonic
 from shared.usecases.bundle_state import Reach, State, read_state
 from shared.usecases.consequences import COUNT_SECONDS, Consequence, consequences_of
@@ -66,7 +67,18 @@ def plan_bundle(conn: Connection, reach: Reach, document: bytes, *, now: datetim
 
 def read_lines(document: bytes, reach: Reach) -> list[Line]:
     """Return the lines of a document; that of a channel may hold less. Raises InvalidInput."""
-    return read_document(document, kinds=KINDS if reach.channel_id is None else OF_A_CHANNEL)
+    if reach.channel_id is None:
+        return read_document(document)
+    lines = read_document(document, kinds=OF_A_CHANNEL)
+    message = "the bundle of a channel makes tables of that channel alone"
+    faults = [
+        Fault(code="channel_forbidden", pointer=f"/{line.number}/channel_id", message=message)
+        for line in lines
+        if line.body.get("channel_id", str(reach.channel_id)) != str(reach.channel_id)
+    ]
+    if faults:
+        raise InvalidInput.of(faults[:MAX_TOLD])
+    return lines
 
 
 def mark_plan(conn: Connection, reach: Reach, document: bytes, lines: Sequence[Line]) -> MarkedPlan:
