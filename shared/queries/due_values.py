@@ -119,7 +119,8 @@ def take_due(conn: Connection, *, now: datetime, limit: int) -> list[DuePointer]
         return cursor.execute(_TAKE_DUE, {"now": now, "limit": limit}).fetchall()
 
 
-# As in ``announcements``: tenants in circular order, the oldest of each in turn.
+# As in ``announcements``: tenants in circular order, the oldest of each in turn. Each entry is found
+# by its key: in a join, the planner may compare every one that is due with every candidate.
 _FAIREST = """
 WITH circle AS (
     (SELECT 0 AS lap, id FROM tenant WHERE id > %(after)s ORDER BY id LIMIT 1000)
@@ -154,12 +155,16 @@ WITH circle AS (
     ORDER BY turns.turn, turns.fire_at, turns.trigger_ref, turns.record_id
     LIMIT %(limit)s
 ), due AS MATERIALIZED (
-    SELECT due_value.ctid
-    FROM due_value
-    JOIN candidates USING (trigger_ref, record_id)
-    WHERE due_value.fire_at <= %(now)s
-    ORDER BY due_value.trigger_ref, due_value.record_id
-    FOR UPDATE OF due_value SKIP LOCKED
+    SELECT entry.ctid
+    FROM (SELECT trigger_ref, record_id FROM candidates ORDER BY trigger_ref, record_id) AS wanted
+    CROSS JOIN LATERAL (
+        SELECT ctid
+        FROM due_value
+        WHERE trigger_ref = wanted.trigger_ref
+            AND record_id = wanted.record_id
+            AND fire_at <= %(now)s
+        FOR UPDATE SKIP LOCKED
+    ) AS entry
 )
 """
 
