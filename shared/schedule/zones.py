@@ -13,6 +13,7 @@ zoneinfo.reset_tzpath(to=())
 ZONE_NAMES = frozenset(zoneinfo.available_timezones() - {"Factory", "localtime", "posixrules"})
 
 _SECOND = timedelta(seconds=1)
+_HOUR = timedelta(hours=1)
 _LAST_WALL = datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
 
 
@@ -70,6 +71,30 @@ def gap_around(wall: datetime, instant: datetime, zone: tzinfo) -> tuple[datetim
         return None
     change = _offset_change(zone, since=instant - (shown - wall), until=instant)
     return (change - _SECOND).astimezone(zone), change.astimezone(zone) - _SECOND
+
+
+def skipped_walls(
+    since: datetime, until: datetime, zone: tzinfo
+) -> list[tuple[datetime, datetime]]:
+    """Return the wall times that the clock jumped over between two instants, in order.
+
+    Each as the first one that was skipped and the first one behind; as walls of the zone.
+    """
+    skipped = []
+    while since < until:
+        following = since + _HOUR
+        jump = _offset(following, zone) - _offset(since, zone)
+        if jump > timedelta(0):
+            behind = _offset_change(zone, since=since, until=following).astimezone(zone)
+            skipped.append((behind - jump, behind))
+        since = following
+    return skipped
+
+
+def _offset(instant: datetime, zone: tzinfo) -> timedelta:
+    offset = instant.astimezone(zone).utcoffset()
+    assert offset is not None
+    return offset
 
 
 def is_repeated(wall: datetime) -> bool:
