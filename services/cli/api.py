@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -26,11 +26,17 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Refused(AppError):
-    """The API said no; ``code`` is its problem document's, ``status`` the HTTP status."""
+    """The API said no; ``code`` is its problem document's, ``status`` the HTTP status.
 
-    def __init__(self, message: str, *, code: str, status: int) -> None:
+    ``errors`` are those of the document: ``{pointer, code, detail}`` for each fault.
+    """
+
+    def __init__(
+        self, message: str, *, code: str, status: int, errors: Sequence[Mapping[str, str]] = ()
+    ) -> None:
         super().__init__(message, code=code)
         self.status = status
+        self.errors = errors
 
 
 def api_option(command: _Command) -> _Command:
@@ -65,18 +71,43 @@ class Api:
     ) -> dict[str, Any]:
         """Return the answer, {} when it has no body. Raises Refused, Unavailable."""
         data = None if body is None else json.dumps(body).encode()
-        return self._send(
+        answer = self._send(
             method,
             path + _query(query or {}),
             body=data,
             headers={} if data is None else {"Content-Type": "application/json"},
             repeatable=method == "GET",
         )
+        return _object(answer)
+
+    def text(self, path: str) -> bytes:
+        """Return an answer that is no JSON. Raises as ``call`` does."""
+        return self._send("GET", path, body=None, headers={}, repeatable=True)
+
+    def send(
+        self,
+        path: str,
+        body: bytes,
+        *,
+        media: str,
+        query: Mapping[str, object] | None = None,
+        repeatable: bool = False,
+    ) -> dict[str, Any]:
+        """POST a body that is no JSON and return the answer. Raises as ``call`` does."""
+        return _object(
+            self._send(
+                "POST",
+                path + _query(query or {}),
+                body=body,
+                headers={"Content-Type": media},
+                repeatable=repeatable,
+            )
+        )
 
     def upload(self, path: str, body: bytes, *, media: str, key: str) -> dict[str, Any]:
         """POST a body under an Idempotency-Key, again when it got no answer; return the answer."""
         headers = {"Content-Type": media, "Idempotency-Key": key}
-        return self._send("POST", path, body=body, headers=headers, repeatable=True)
+        return _object(self._send("POST", path, body=body, headers=headers, repeatable=True))
 
     def items(
         self, path: str, *, query: Mapping[str, object] | None = None, limit: int | None = None
@@ -101,7 +132,8 @@ class Api:
         body: bytes | None,
         headers: Mapping[str, str],
         repeatable: bool,
-    ) -> dict[str, Any]:
+    ) -> bytes:
+        """Return the body of an answer that is good."""
         retries = urllib3.Retry(
             total=None,
             connect=_CONNECTS,
@@ -161,15 +193,16 @@ def _query(members: Mapping[str, object]) -> str:
     return f"?{urlencode(given)}" if given else ""
 
 
-def _read(answer: urllib3.BaseHTTPResponse) -> dict[str, Any]:
-    document = _object(answer.data)
+def _read(answer: urllib3.BaseHTTPResponse) -> bytes:
     if answer.status < 300:
-        return document
+        return answer.data
+    document = _object(answer.data)
     detail = str(document.get("detail") or f"the API answered {answer.status}")
     if answer.status in _BUSY:
         raise Unavailable(detail)
     code = str(document.get("type", "")).rpartition(":")[2]
-    raise Refused(detail, code=code or "refused", status=answer.status)
+    errors = document.get("errors", [])
+    raise Refused(detail, code=code or "refused", status=answer.status, errors=errors)
 
 
 def _object(data: bytes) -> dict[str, Any]:

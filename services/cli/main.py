@@ -10,6 +10,7 @@ import click
 import psycopg
 
 from services.cli.commands.actions import actions
+from services.cli.commands.bundles import apply, export, plan
 from services.cli.commands.dead_letters import dead_letters
 from services.cli.commands.dev import dev
 from services.cli.commands.doctor import doctor
@@ -74,6 +75,9 @@ for command in (
     runs,
     actions,
     records,
+    export,
+    plan,
+    apply,
     token,
     dead_letters,
     doctor,

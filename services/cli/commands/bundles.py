@@ -1,0 +1,135 @@
+"""Commands about definitions as a document: ``export``, ``plan``, ``apply``."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from services.cli.api import Api, Refused, api_of_moderator, api_option
+from services.cli.output import json_option, say_json
+from services.cli.plan_text import changes_of, counted, say_plan, shown
+
+_MEDIA = "application/x-ndjson"
+_CHANGES = 2
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _channel_option(command: _Command) -> _Command:
+    return click.option(
+        "--channel", "of_channel", is_flag=True, help="The token is one of a channel."
+    )(command)
+
+
+_file_argument = click.argument(
+    "file", type=click.Path(exists=True, dir_okay=False, allow_dash=True)
+)
+
+
+def _read(file: str) -> bytes:
+    return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+
+
+@click.command(short_help="Write all definitions as a document.")
+@click.option(
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to, if not to the terminal.",
+)
+@_channel_option
+@api_option
+def export(output: Path | None, of_channel: bool, api_url: str) -> None:
+    """Write tables, triggers, workflows, rules and commands as JSON Lines, for plan and apply.
+
+    The same definitions are the same bytes. Keys that sign, tokens and records are no part of it.
+    """
+    document = api_of_moderator(api_url).text(_path(of_channel))
+    if output is None:
+        sys.stdout.buffer.write(document)
+        sys.stdout.buffer.flush()
+        return
+    output.write_bytes(document)
+    lines = document.count(b"\n")
+    click.echo(f"{lines} lines written to {output}", err=True)
+
+
+@click.command(short_help="Tell what applying a document would change.")
+@_file_argument
+@_channel_option
+@api_option
+@json_option
+def plan(file: str, of_channel: bool, api_url: str, as_json: bool) -> None:
+    """Tell what applying FILE (- is the standard input) would change, and what that leads to.
+
+    Exit code 0: nothing; 2: something; 1: the document is refused.
+    """
+    planned = _planned(api_of_moderator(api_url), _read(file), of_channel)
+    if as_json:
+        say_json(planned)
+    else:
+        say_plan(planned)
+    if changes_of(planned):
+        raise SystemExit(_CHANGES)
+
+
+@click.command(short_help="Apply a document, after showing what it changes.")
+@_file_argument
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_channel_option
+@api_option
+@json_option
+def apply(file: str, yes: bool, of_channel: bool, api_url: str, as_json: bool) -> None:
+    """Apply FILE (- is the standard input): exactly the plan that is shown, or nothing.
+
+    Refused when something was changed between the plan and the answer to it.
+    """
+    if not yes and (as_json or file == "-"):
+        raise click.UsageError("nobody can be asked here: --yes applies without asking")
+    api, document = api_of_moderator(api_url), _read(file)
+    planned = _planned(api, document, of_channel)
+    if not as_json:
+        say_plan(planned)
+    if not changes_of(planned):
+        if as_json:
+            say_json({"counts": planned["counts"], "items": planned["items"]})
+        return
+    if not yes:
+        click.confirm("Apply this?", abort=True)
+    with _refusals():
+        applied = api.send(
+            f"{_path(of_channel)}/apply",
+            document,
+            media=_MEDIA,
+            query={"fingerprint": planned["fingerprint"]},
+        )
+    if as_json:
+        say_json(applied)
+    else:
+        click.echo(f"Applied: {counted(applied)}.")
+
+
+def _path(of_channel: bool) -> str:
+    return f"/{'channel' if of_channel else 'tenant'}/custom-tables/bundle"
+
+
+def _planned(api: Api, document: bytes, of_channel: bool) -> dict[str, Any]:
+    with _refusals():
+        path = f"{_path(of_channel)}/plan"
+        return api.send(path, document, media=_MEDIA, repeatable=True)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Tell every fault of a refused document with its line."""
+    try:
+        yield
+    except Refused as refused:
+        for error in refused.errors:
+            line, _, place = error["pointer"].removeprefix("/").partition("/")
+            where = f"line {line}" + (f", /{place}" if place else "")
+            click.echo(f"{shown(where)}: {shown(error['detail'])}", err=True)
+        raise
