@@ -76,7 +76,7 @@ def test_statements_on_staged_changes_use_their_index(conn, table):
             {"before": LONG_AGO, "limit": 500},
             "staged_change_finished",
         ),
-        (change_lists._GET_CHANGE, of_one, "staged_change_pkey"),
+        (change_lists._GET_CHANGE, of_one, "staged_change_"),
         (announcements._LIST_WAITS, {}, "staged_change_to_apply"),
     ):
         _assert_uses(plans_of(conn, statement, parameters), index)
