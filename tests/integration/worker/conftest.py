@@ -21,7 +21,7 @@ from shared.actions.addresses import AddressPolicy
 from shared.actions.http import HttpCaller
 from shared.db.connection import connect, open_pool
 from shared.domain.definitions import definition_body, definition_hash
-from shared.domain.work import WorkKind
+from shared.domain.work import ReferenceKind
 from shared.queries.invariants import list_violations
 from shared.tracking.click_store import PostgresClicks
 from tests.builders import a_claimed_run
@@ -73,7 +73,7 @@ class Bench:
         """Claim all that is due and return what is held of it."""
         return [
             self.holdings.get(work)
-            for kind in get_args(WorkKind)
+            for kind in get_args(ReferenceKind)
             for urgent in (True, False)
             for work in self.claimer.claim_due(kind=kind, urgent=urgent, limit=100, fairly=False)
         ]
