@@ -34,10 +34,17 @@ class _Id(BaseConverter):
         return int(value)
 
 
+class _TriggerId(BaseConverter):
+    """The id of a trigger."""
+
+    regex = "trg_[0-9a-f]{12}"
+
+
 def create_app(parts: Parts) -> Flask:
     """Return the WSGI application over its parts."""
     app = Flask(__name__, static_folder=None)
     app.url_map.converters["id"] = _Id
+    app.url_map.converters["trigger"] = _TriggerId
     # An address is what was asked for: no redirects to a likely one, no OPTIONS of Flask's own.
     app.url_map.strict_slashes = True
     app.url_map.merge_slashes = False

@@ -13,11 +13,13 @@ from services.api.resources.records import RECORD_ROUTES
 from services.api.resources.scheduled_actions import SCHEDULED_ACTION_ROUTES
 from services.api.resources.signing_keys import SIGNING_KEY_ROUTES
 from services.api.resources.staged_changes import STAGED_CHANGE_ROUTES
+from services.api.resources.slots import SLOTS_PREVIEW
 from services.api.resources.tables import TABLE_ROUTES
 from services.api.resources.tenants import TENANT_ROUTES
 from services.api.resources.tick import RUN_DUE_TRIGGERS
 from services.api.resources.tokens import TOKEN_ROUTES
 from services.api.resources.tracking_links import TRACKING_LINK_ROUTES
+from services.api.resources.trigger_questions import TRIGGER_QUESTION_ROUTES
 from services.api.resources.trigger_rules import TRIGGER_RULE_ROUTES
 from services.api.resources.trigger_runs import TRIGGER_RUN_ROUTES
 from services.api.resources.triggers import TRIGGER_ROUTES
@@ -46,6 +48,8 @@ _OF_A_TABLE = (
     *RECORD_ROUTES,
     BULK_CREATE,
     *TRIGGER_ROUTES,
+    SLOTS_PREVIEW,
+    *TRIGGER_QUESTION_ROUTES,
     *TRIGGER_RUN_ROUTES,
     *BUNDLE_ROUTES,
     *STAGED_CHANGE_ROUTES,

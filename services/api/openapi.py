@@ -29,10 +29,11 @@ _DESCRIPTION = (
     " Idempotency-Key; definitions carry an ETag and their writes take If-Match."
 )
 _API_VERSION = version("duebook")
-_PATH_PART = re.compile(r"<(uuid|id):([a-z_]+)>")
+_PATH_PART = re.compile(r"<(uuid|id|trigger):([a-z_]+)>")
 _PATH_SCHEMAS: dict[str, dict[str, Any]] = {
     "uuid": {"type": "string", "format": "uuid"},
     "id": {"type": "integer", "format": "int64", "minimum": 1, "maximum": MAX_ID},
+    "trigger": {"type": "string", "pattern": "^trg_[0-9a-f]{12}$"},
 }
 _SECURITY: dict[Scope, list[dict[str, list[str]]]] = {
     "root": [{"adminToken": []}],

@@ -219,6 +219,44 @@ _PREVIEW_ARMS: dict[str, tuple[str, Json]] = {
     ),
 }
 
+_NOTES = ("offset_changes", "skipped_wall_time", "repeated_wall_time", "window_skipped")
+LOCAL_WINDOW: Json = _object(
+    {
+        "at": _SECOND,
+        "local": {**_SECOND, "description": "wall time in the zone of the schedule"},
+        "offset": {"type": "string", "examples": ["+08:00"]},
+        "notes": {"type": "array", "items": {"type": "string", "enum": list(_NOTES)}},
+    },
+    required=["at", "local", "offset", "notes"],
+)
+_AHEAD: Json = {
+    "fires_within_24_hours": {
+        "oneOf": [_COUNT, {"type": "null"}],
+        "description": "behind what fires at once; null when not all rows could be looked at",
+    }
+}
+_DATE_AHEAD: Json = {"oldest_due_at": _SECOND_OR_NULL, **_AHEAD}
+_CLOCK_AHEAD: Json = {
+    **_AHEAD,
+    "upcoming": {
+        "type": "array",
+        "maxItems": 10,
+        "items": {"$ref": "#/components/schemas/LocalWindow"},
+    },
+}
+
+
+def _simulated(kind: str) -> tuple[str, Json]:
+    """Return the name and the schema of the arm of a simulation: that of the preview, and more."""
+    name, previewed = _PREVIEW_ARMS[kind]
+    more: Json = {"invalid": {}, "date_column_reached": _DATE_AHEAD}.get(kind, _CLOCK_AHEAD)
+    nullable = {"trigger_id": {"type": ["string", "null"], "description": "null: not saved yet"}}
+    properties = {**previewed["properties"], **nullable, **more}
+    return name.replace("Preview", "Simulation"), _object(properties, required=list(properties))
+
+
+_SIMULATION_ARMS = {kind: _simulated(kind) for kind in _PREVIEW_ARMS}
+
 TRIGGER_COMPONENTS: dict[str, Json] = {
     **dict(_SCHEDULES.values()),
     "Schedule": union("type", {kind: name for kind, (name, _) in _SCHEDULES.items()}),
@@ -228,4 +266,7 @@ TRIGGER_COMPONENTS: dict[str, Json] = {
     "Trigger": _trigger(stored=True),
     **dict(_PREVIEW_ARMS.values()),
     "PreviewArm": union("kind", {kind: name for kind, (name, _) in _PREVIEW_ARMS.items()}),
+    "LocalWindow": LOCAL_WINDOW,
+    **dict(_SIMULATION_ARMS.values()),
+    "SimulationArm": union("kind", {kind: name for kind, (name, _) in _SIMULATION_ARMS.items()}),
 }

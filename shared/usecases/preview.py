@@ -17,7 +17,7 @@ from shared.queries.custom_tables import get_table
 from shared.queries.records import count_live
 from shared.queries.trigger_states import list_states
 from shared.usecases.fire_dates import judge_readable
-from shared.usecases.preview_arms import Arm, clock_arm, date_arm, invalid_arm
+from shared.usecases.preview_arms import Arm, class_counts, clock_arm, date_arm, invalid_arm
 from shared.usecases.scheduled_triggers import Broken, Ready, schedule_triggers
 from shared.usecases.walk import begin_walk, next_page
 
@@ -90,4 +90,5 @@ def _date_arm(
     """Return the arm of a date trigger, of the page that the next tick reads first."""
     record_ids, _ = next_page(conn, ready, begin_walk(ready.state), limit=record_limit)
     page, unreadable = judge_readable(conn, ready, record_ids, now=now)
-    return date_arm(ready, page, unreadable=unreadable, live_records=live_records)
+    counts = class_counts(page, unreadable=unreadable)
+    return date_arm(ready, counts, live_records=live_records)

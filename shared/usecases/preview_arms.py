@@ -3,6 +3,7 @@
 Counts, codes and instants, never a record or a cell (spec 1 §8).
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from psycopg import Connection
@@ -32,12 +33,12 @@ def invalid_arm(broken: Broken) -> Arm:
 
 
 def clock_arm(conn: Connection, ready: Ready, *, now: datetime) -> Arm:
-    """Return the arm of an interval, a daily or a cron trigger."""
+    """Return the arm of an interval, a daily or a cron trigger; one not yet saved has no id."""
     active_run = has_active_run(conn, ready.state.ref)
     verdict = fire_clocks.judge(conn, ready, active_run=active_run, now=now)
     return {
         "kind": ready.trigger.kind,
-        "trigger_id": ready.state.trigger_id,
+        "trigger_id": ready.state.trigger_id or None,
         "config_status": "valid",
         "last_consumed_window_at": second(ready.state.last_window_at),
         "due_at": second(verdict.due_at),
@@ -47,26 +48,33 @@ def clock_arm(conn: Connection, ready: Ready, *, now: datetime) -> Arm:
     }
 
 
-def date_arm(ready: Ready, page: DatePage, *, unreadable: int, live_records: int) -> Arm:
-    """Return the arm of a date trigger; ``page`` has the records that were looked at.
-
-    ``unreadable`` is how many more were, and could not be read.
-    """
-    scanned = page.records_scanned + unreadable
+def date_arm(ready: Ready, counts: Mapping[str, int], *, live_records: int) -> Arm:
+    """Return the arm of a date trigger by how many records are of each class (``class_counts``)."""
+    scanned = sum(counts.values())
     return {
         "kind": ready.trigger.kind,
-        "trigger_id": ready.state.trigger_id,
+        "trigger_id": ready.state.trigger_id or None,
         "config_status": "valid",
         "records_scanned": scanned,
+        **counts,
+        "unscanned": live_records - scanned,
+        "truncated": live_records > scanned,
+        "warnings": _warnings(ready),
+    }
+
+
+def class_counts(page: DatePage, *, unreadable: int) -> dict[str, int]:
+    """Return how many records of a page are of each class.
+
+    Those that cannot be read, ``unreadable`` in number, count as invalid.
+    """
+    return {
         "already_fired": page.already_fired,
         "missing_schedule_value": page.missing_schedule_value,
         "invalid_schedule_value": page.invalid_schedule_value + unreadable,
         "scheduled_for_future": page.scheduled_for_future,
         "when_filter_mismatch": page.when_filter_mismatch,
         "due_now": page.due_now,
-        "unscanned": live_records - scanned,
-        "truncated": live_records > scanned,
-        "warnings": _warnings(ready),
     }
 
 
@@ -77,6 +85,8 @@ def _warnings(ready: Ready) -> list[Json]:
         "trigger_disabled": not trigger.enabled,
         "when_ignored_for_recordless_schedule": ready.is_clock and bool(trigger.raw["when"]),
         "cron_never_matches": never,
+        "backlog_being_consumed": ready.consumes,
+        "backlog_dripping": ready.state.backlog is not None and not ready.consumes,
     }
     return [warning for warning, holds in told.items() if holds]
 

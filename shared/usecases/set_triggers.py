@@ -101,6 +101,26 @@ def new_trigger_id() -> str:
     return f"trg_{secrets.token_hex(6)}"
 
 
+def trigger_list_faults(
+    conn: Connection,
+    table: CustomTable,
+    states: Sequence[TriggerState],
+    raw_triggers: object,
+    *,
+    channel_id: UUID | None = None,
+) -> tuple[Fault, ...]:
+    """Return what ``set_triggers`` would refuse a list for, () for a valid one; nothing is written.
+
+    ``states`` are all that the table ever had.
+    """
+    lookup = _Stored(conn=conn, table=table, channel_id=channel_id)
+    try:
+        _checked(raw_triggers, table, states, check_registered_actions, lookup)
+    except InvalidInput as error:
+        return error.faults
+    return ()
+
+
 def set_triggers(
     conn: Connection,
     table_id: UUID,

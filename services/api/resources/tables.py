@@ -8,7 +8,7 @@ from services.api.fields import StrictSchema
 from services.api.pages import after_uuid, created_position, page, page_size
 from services.api.resources.access import acting_tenant, channel_of_new_table, table_of
 from services.api.routes import Answer, Call, Route
-from services.api.schemas import TenantPageQuery, TenantQuery
+from services.api.schemas import ProblemErrorSchema, TenantPageQuery, TenantQuery
 from shared.domain.columns import COLUMN_TYPES, MAX_COLUMNS, MAX_NAME, MAX_OPTIONS
 from shared.domain.faults import MAX_POINTER, cut
 from shared.domain.records import Approval, CustomTable
@@ -104,22 +104,17 @@ class AlterQuery(StrictSchema):
     dry_run = fields.QueryBoolean(load_default=False)
 
 
-class BrokenFaultSchema(StrictSchema):
-    """A fault; ``pointer`` leads into the definition."""
-
-    pointer = fields.Text(max=1000, required=True)
-    code = fields.Text(max=100, required=True)
-    detail = fields.Text(max=2000, required=True)
-
-
 class BrokenReferenceSchema(StrictSchema):
-    """A definition that the alteration breaks; ``table_id`` is that of a trigger alone."""
+    """A definition that the alteration breaks; ``table_id`` is that of a trigger alone.
+
+    The pointers of ``errors`` lead into the definition.
+    """
 
     kind = fields.Choice("trigger", "trigger_rule", "workflow", required=True)
     table_id = fields.Uuid(required=True, allow_none=True)
     id = fields.Text(max=20, required=True)
     name = fields.Text(max=200, required=True)
-    errors = fields.Items(fields.Nested(BrokenFaultSchema), required=True)
+    errors = fields.Items(fields.Nested(ProblemErrorSchema), required=True)
 
 
 class AlteredTableSchema(TableSchema):
