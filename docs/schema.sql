@@ -22,6 +22,23 @@ CREATE TABLE api_token (
 );
 CREATE INDEX api_token_of_tenant ON public.api_token USING btree (tenant_id, created_at, id);
 
+CREATE TABLE backlog (
+    trigger_ref bigint NOT NULL,
+    tenant_id uuid NOT NULL,
+    mode text NOT NULL,
+    before_at instant NOT NULL,
+    per_minute integer,
+    fired_at instant,
+    fired integer DEFAULT 0 NOT NULL,
+    look_at instant,
+    CONSTRAINT backlog_mode_check CHECK ((mode = ANY (ARRAY['consume'::text, 'drip'::text]))),
+    CONSTRAINT only_a_drip_fires CHECK (((mode = 'drip'::text) OR ((fired = 0) AND (num_nonnulls(fired_at, look_at) = 0)))),
+    CONSTRAINT only_a_drip_has_a_rate CHECK (((mode = 'drip'::text) = (per_minute IS NOT NULL))),
+    CONSTRAINT backlog_trigger_ref_fkey FOREIGN KEY (trigger_ref) REFERENCES trigger_state(id),
+    CONSTRAINT backlog_pkey PRIMARY KEY (trigger_ref)
+);
+CREATE INDEX backlog_due ON public.backlog USING btree (look_at) WHERE (look_at IS NOT NULL);
+
 CREATE TABLE chat_message (
     id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
     tenant_id uuid NOT NULL,
@@ -64,9 +81,12 @@ CREATE TABLE custom_table (
     updated_at instant NOT NULL,
     trashed_at instant,
     approval text DEFAULT 'none'::text NOT NULL,
+    scp_ruled boolean DEFAULT false NOT NULL,
     former_names jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT custom_table_approval_check CHECK ((approval = ANY (ARRAY['none'::text, 'required'::text]))),
     CONSTRAINT custom_table_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200))),
+    CONSTRAINT rules_and_triggers_exclude_each_other CHECK (((NOT scp_ruled) OR (triggers IS NULL) OR (triggers = '[]'::jsonb))) NOT VALID,
+    CONSTRAINT rules_are_of_a_channel CHECK (((NOT scp_ruled) OR (channel_id IS NOT NULL))) NOT VALID,
     CONSTRAINT custom_table_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
     CONSTRAINT custom_table_pkey PRIMARY KEY (id),
     CONSTRAINT custom_table_tenant_id_id_key UNIQUE (tenant_id, id)
@@ -89,7 +109,6 @@ CREATE TABLE due_value (
     tenant_id uuid NOT NULL,
     version integer NOT NULL,
     fire_at instant NOT NULL,
-    CONSTRAINT due_value_trigger_ref_fkey FOREIGN KEY (trigger_ref) REFERENCES trigger_state(id),
     CONSTRAINT due_value_pkey PRIMARY KEY (trigger_ref, record_id)
 );
 CREATE INDEX due_value_fair ON public.due_value USING btree (tenant_id, fire_at, trigger_ref, record_id);
@@ -116,6 +135,24 @@ CREATE TABLE event (
 );
 CREATE UNIQUE INDEX an_event_is_taken_once ON public.event USING btree (tenant_id, idempotency_key) WHERE (idempotency_key IS NOT NULL);
 CREATE INDEX event_by_age ON public.event USING btree (created_at, id);
+
+CREATE TABLE fresh_value (
+    trigger_ref bigint NOT NULL,
+    record_id bigint NOT NULL,
+    tenant_id uuid NOT NULL,
+    CONSTRAINT fresh_value_trigger_ref_fkey FOREIGN KEY (trigger_ref) REFERENCES trigger_state(id),
+    CONSTRAINT fresh_value_pkey PRIMARY KEY (trigger_ref, record_id)
+);
+
+CREATE TABLE held_value (
+    trigger_ref bigint NOT NULL,
+    record_id bigint NOT NULL,
+    tenant_id uuid NOT NULL,
+    fire_at instant NOT NULL,
+    CONSTRAINT held_value_trigger_ref_fkey FOREIGN KEY (trigger_ref) REFERENCES trigger_state(id),
+    CONSTRAINT held_value_pkey PRIMARY KEY (trigger_ref, record_id)
+);
+CREATE INDEX held_value_oldest ON public.held_value USING btree (trigger_ref, fire_at, record_id);
 
 CREATE TABLE idempotent_answer (
     tenant_id uuid,
@@ -155,7 +192,6 @@ CREATE TABLE occurrence (
     identity text COLLATE "C" NOT NULL,
     by_run boolean NOT NULL,
     consumed_at instant NOT NULL,
-    CONSTRAINT occurrence_trigger_ref_fkey FOREIGN KEY (trigger_ref) REFERENCES trigger_state(id),
     CONSTRAINT an_identity_is_consumed_once PRIMARY KEY (trigger_ref, record_id, identity)
 );
 CREATE INDEX occurrence_timeline ON public.occurrence USING btree (trigger_ref, consumed_at, record_id);
@@ -170,6 +206,8 @@ CREATE TABLE record (
     created_at instant NOT NULL,
     updated_at instant NOT NULL,
     deleted_at instant,
+    roster_id uuid,
+    CONSTRAINT a_slot_is_of_a_roster FOREIGN KEY (tenant_id, roster_id) REFERENCES custom_table(tenant_id, id) NOT VALID,
     CONSTRAINT record_tenant_id_table_id_fkey FOREIGN KEY (tenant_id, table_id) REFERENCES custom_table(tenant_id, id),
     CONSTRAINT record_pkey PRIMARY KEY (id)
 );
@@ -257,6 +295,19 @@ CREATE INDEX scheduled_action_of_workflow ON public.scheduled_action USING btree
 CREATE INDEX scheduled_action_oldest ON public.scheduled_action USING btree (urgent, announce_at, id) WHERE (status = 'pending'::text);
 CREATE INDEX scheduled_action_waiting ON public.scheduled_action USING btree (tracking_link_id, id) WHERE ((status = 'pending'::text) AND (mode = 'waitForTracking'::text) AND (branch IS NULL));
 
+CREATE TABLE scp_rule (
+    tenant_id uuid NOT NULL,
+    table_id uuid NOT NULL,
+    position smallint NOT NULL,
+    operations text[] NOT NULL,
+    chatrooms uuid[] NOT NULL,
+    CONSTRAINT scp_rule_chatrooms_check CHECK ((cardinality(chatrooms) > 0)),
+    CONSTRAINT scp_rule_operations_check CHECK (((operations <@ ARRAY['read'::text, 'create'::text, 'update'::text, 'delete'::text]) AND (cardinality(operations) > 0))),
+    CONSTRAINT scp_rule_position_check CHECK (("position" >= 0)),
+    CONSTRAINT scp_rule_tenant_id_table_id_fkey FOREIGN KEY (tenant_id, table_id) REFERENCES custom_table(tenant_id, id),
+    CONSTRAINT scp_rule_pkey PRIMARY KEY (table_id, "position")
+);
+
 CREATE TABLE signing_key (
     id uuid DEFAULT gen_random_uuid() NOT NULL,
     tenant_id uuid NOT NULL,
@@ -317,6 +368,7 @@ CREATE INDEX staged_change_fair ON public.staged_change USING btree (tenant_id, 
 CREATE INDEX staged_change_finished ON public.staged_change USING btree (finished_at, id) WHERE (finished_at IS NOT NULL);
 CREATE INDEX staged_change_listed ON public.staged_change USING btree (table_id, id DESC);
 CREATE INDEX staged_change_of_record ON public.staged_change USING btree (table_id, record_id, id DESC) WHERE (record_id IS NOT NULL);
+CREATE INDEX staged_change_of_run ON public.staged_change USING btree (table_id, run_id, id DESC) WHERE (run_id IS NOT NULL);
 CREATE INDEX staged_change_to_apply ON public.staged_change USING btree (announce_at, id) WHERE (status = 'approved'::text);
 CREATE INDEX staged_change_to_review ON public.staged_change USING btree (table_id, id) WHERE (status = 'pending'::text);
 

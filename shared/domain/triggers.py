@@ -12,6 +12,7 @@ from shared.domain.action_lists import action_list_faults
 from shared.domain.columns import Column
 from shared.domain.conditions import Predicate, read_when
 from shared.domain.faults import child, cut, in_document_order, under, unknown_keys
+from shared.domain.on_existing import Backlog
 from shared.domain.runs import RunKind
 from shared.domain.strict_json import Json
 from shared.errors import Fault
@@ -117,7 +118,7 @@ class TriggerState:
     """The durable state of a schedule trigger; ``cursor`` is the last row its walk looked at.
 
     ``schedule`` is the normal form the anchor belongs to. ``retired_at`` is None while the trigger
-    stands in its table.
+    stands in its table. ``backlog`` is what the choice of a save has still to be done with, if any.
     """
 
     ref: int
@@ -132,6 +133,7 @@ class TriggerState:
     cursor: tuple[datetime, int] | None
     caught_up: bool
     retired_at: datetime | None
+    backlog: Backlog | None = None
 
 
 def read_triggers(

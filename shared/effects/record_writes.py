@@ -15,6 +15,7 @@ from shared.domain.conditions import matches
 from shared.domain.definitions import definition_body, definition_hash
 from shared.domain.records import CustomTable, Record
 from shared.domain.triggers import Trigger, read_triggers
+from shared.effects.backlog_writes import Change, keep_backlogs
 from shared.errors import AppError, Conflict, NotFound, StaleVersion
 from shared.evaluator.date_trigger import look_at
 from shared.queries.definitions import store_definition
@@ -151,6 +152,16 @@ class RecordWrite:
     depth: int
     now: datetime
 
+    def change_of(self, record: Record) -> Change:
+        """Return what the write did to one of its records."""
+        before = {"record_updated": self.before, "record_deleted": record.data}
+        return Change(
+            record_id=record.id,
+            version=record.version,
+            before=before.get(self.event or ""),
+            after=None if record.deleted_at is not None else record.data,
+        )
+
 
 def follow_write(conn: Connection, table: CustomTable, write: RecordWrite) -> None:
     """Do what a write brings with it: its event runs, its entries in the due index.
@@ -217,7 +228,9 @@ def _index(
     by_id = {trigger.id: trigger for trigger in triggers}
     entries: list[DueValue] = []
     gone: list[DuePointer] = []
-    for state in list_states(conn, table.id):
+    states = list_states(conn, table.id)
+    keep_backlogs(conn, table, states, [*map(write.change_of, write.records)], now=write.now)
+    for state in states:
         trigger = by_id.get(state.trigger_id)
         if trigger is None or trigger.kind != state.kind:
             continue

@@ -5,10 +5,11 @@ of which nearly all lie ahead.
 """
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
+from shared.domain.columns import Column
 from shared.domain.conditions import matches
 from shared.domain.strict_json import Json
 from shared.domain.triggers import Trigger
@@ -67,7 +68,11 @@ class Ahead(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatePage:
-    """A page of records in its six classes, which exclude each other (spec 1 §8)."""
+    """A page of records in its six classes, which exclude each other (spec 1 §8).
+
+    ``of_backlog`` are overdue values that do not fire now by the choice of a save: those to be
+    consumed are counted as fired already, those that wait in a drip as ahead.
+    """
 
     missing_schedule_value: int
     invalid_schedule_value: int
@@ -76,6 +81,7 @@ class DatePage:
     when_filter_mismatch: int
     due: list[Due]
     ahead: list[Ahead]
+    of_backlog: list[Due] = field(default_factory=list)
 
     @property
     def due_now(self) -> int:
@@ -104,6 +110,7 @@ class DatePage:
             when_filter_mismatch=self.when_filter_mismatch + other.when_filter_mismatch,
             due=self.due + other.due,
             ahead=self.ahead + other.ahead,
+            of_backlog=self.of_backlog + other.of_backlog,
         )
 
 
@@ -131,7 +138,7 @@ def judge_page(
     in this order: missing, invalid, already fired, future, ``when`` mismatch, due. Records that
     saturate at the end of time are ahead for ever and want no entry in the due index.
     """
-    values = _Values(trigger)
+    values = values_of(trigger)
     faulty = {_MISSING: 0, _INVALID: 0}
     fired = future = mismatched = 0
     due: list[Due] = []
@@ -166,7 +173,7 @@ def look_at(trigger: Trigger, cell: object) -> datetime | None:
 
     None: never, since the cell is missing or invalid, or saturates at the end of time.
     """
-    _, instant = _Values(trigger)[cell if isinstance(cell, str) else None]
+    _, instant = values_of(trigger)[cell if isinstance(cell, str) else None]
     return None if instant == _NEVER else instant
 
 
@@ -202,14 +209,11 @@ _MISSING = "missing"
 _INVALID = "invalid"
 
 
-class _Values(dict[str | None, tuple[str, datetime | None]]):
+class DateValues(dict[str | None, tuple[str, datetime | None]]):
     """By cell: its identity and the instant it fires; without an instant, the class instead."""
 
-    def __init__(self, trigger: Trigger) -> None:
+    def __init__(self, column: Column, schedule: DateColumnReached) -> None:
         super().__init__()
-        column, schedule = trigger.date_column, trigger.schedule
-        if column is None or not isinstance(schedule, DateColumnReached):
-            raise TypeError(f"{trigger.kind} is not a date trigger")
         self._column_type = column.type
         self._offset_minutes = schedule.offset_minutes
 
@@ -222,3 +226,11 @@ class _Values(dict[str | None, tuple[str, datetime | None]]):
             value = read.identity, fire_at(read.instant, self._offset_minutes)
         self[cell] = value
         return value
+
+
+def values_of(trigger: Trigger) -> DateValues:
+    """Return what the cells mean to a trigger on dates."""
+    column, schedule = trigger.date_column, trigger.schedule
+    if column is None or not isinstance(schedule, DateColumnReached):
+        raise TypeError(f"{trigger.kind} is not a date trigger")
+    return DateValues(column, schedule)

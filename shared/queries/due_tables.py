@@ -9,39 +9,71 @@ from psycopg import Connection
 from shared.domain.records import CustomTable
 from shared.queries.custom_tables import SELECT_TABLES, read_tables
 
-_TABLES_WITH_CLOCK_DUE = """
+_TABLES_WITH_LOOK_DUE = """
 SELECT DISTINCT due.table_id
 FROM (
-    SELECT state.table_id
-    FROM trigger_state AS state
-    JOIN custom_table AS owner ON owner.id = state.table_id
-    WHERE state.retired_at IS NULL AND state.next_due_at <= %(now)s AND owner.trashed_at IS NULL
-    ORDER BY state.next_due_at
-    LIMIT %(limit)s
+    (
+        SELECT state.table_id
+        FROM trigger_state AS state
+        JOIN custom_table AS owner ON owner.id = state.table_id
+        WHERE state.retired_at IS NULL AND state.next_due_at <= %(now)s AND owner.trashed_at IS NULL
+        ORDER BY state.next_due_at
+        LIMIT %(limit)s
+    )
+    UNION ALL
+    (
+        SELECT state.table_id
+        FROM backlog
+        JOIN trigger_state AS state ON state.id = backlog.trigger_ref
+        JOIN custom_table AS owner ON owner.id = state.table_id
+        WHERE backlog.look_at <= %(now)s AND owner.trashed_at IS NULL
+        ORDER BY backlog.look_at
+        LIMIT %(limit)s
+    )
 ) AS due
 ORDER BY due.table_id
 """
 
 
-def tables_with_clock_due(conn: Connection, *, now: datetime, limit: int) -> list[UUID]:
-    """Return the live tables of up to ``limit`` clock triggers that want a look, in id order."""
+def tables_with_look_due(conn: Connection, *, now: datetime, limit: int) -> list[UUID]:
+    """Return the live tables of clock triggers and of drips that want a look, in id order.
+
+    Of up to ``limit`` each, those that want it longest.
+    """
     parameters = {"now": now, "limit": limit}
-    return [table_id for (table_id,) in conn.execute(_TABLES_WITH_CLOCK_DUE, parameters)]
+    return [table_id for (table_id,) in conn.execute(_TABLES_WITH_LOOK_DUE, parameters)]
 
 
-_NEXT_CLOCK_DUE_AT = """
-SELECT state.next_due_at
-FROM trigger_state AS state
-JOIN custom_table AS owner ON owner.id = state.table_id
-WHERE state.retired_at IS NULL AND state.next_due_at IS NOT NULL AND owner.trashed_at IS NULL
-ORDER BY state.next_due_at
-LIMIT 1
+_NEXT_LOOK_AT = """
+SELECT min(look.at)
+FROM (
+    (
+        SELECT state.next_due_at AS at
+        FROM trigger_state AS state
+        JOIN custom_table AS owner ON owner.id = state.table_id
+        WHERE state.retired_at IS NULL
+            AND state.next_due_at IS NOT NULL
+            AND owner.trashed_at IS NULL
+        ORDER BY state.next_due_at
+        LIMIT 1
+    )
+    UNION ALL
+    (
+        SELECT backlog.look_at AS at
+        FROM backlog
+        JOIN trigger_state AS state ON state.id = backlog.trigger_ref
+        JOIN custom_table AS owner ON owner.id = state.table_id
+        WHERE backlog.look_at IS NOT NULL AND owner.trashed_at IS NULL
+        ORDER BY backlog.look_at
+        LIMIT 1
+    )
+) AS look
 """
 
 
-def next_clock_due_at(conn: Connection) -> datetime | None:
-    """Return when the next clock trigger of a live table wants a look, None when none does."""
-    row = conn.execute(_NEXT_CLOCK_DUE_AT).fetchone()
+def next_look_at(conn: Connection) -> datetime | None:
+    """Return when the next clock trigger or drip of a live table wants a look; None when none."""
+    row = conn.execute(_NEXT_LOOK_AT).fetchone()
     return row[0] if row else None
 
 

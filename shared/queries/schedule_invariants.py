@@ -93,6 +93,23 @@ ORDER BY due_value.fire_at, due_value.trigger_ref, due_value.record_id
 LIMIT %(limit)s
 """
 
+_DRIP_PASSED_BY = """
+SELECT format('trigger %%s of table %%s', state.trigger_id, state.table_id)
+FROM backlog
+JOIN trigger_state AS state ON state.id = backlog.trigger_ref
+JOIN custom_table AS owner ON owner.id = state.table_id
+WHERE backlog.look_at < %(settled_before)s
+    AND owner.trashed_at IS NULL
+    AND EXISTS (
+        SELECT
+        FROM jsonb_array_elements(owner.triggers) AS stored
+        WHERE stored ->> 'id' = state.trigger_id
+            AND coalesce(stored ->> 'enabled', 'true') = 'true'
+    )
+ORDER BY state.id
+LIMIT %(limit)s
+"""
+
 _RUN_BEFORE_ITS_TIME = """
 SELECT 'run ' || id
 FROM trigger_run
@@ -148,6 +165,7 @@ SCHEDULE_INVARIANTS = (
     Invariant(number="I2", promise=_OF_TRIGGERS, statement=_LEDGER_ROWS_OF_NO_TRIGGER),
     Invariant(number="I3", promise=_NOTHING_LOST, statement=_WINDOW_PASSED_BY),
     Invariant(number="I3", promise=_NOTHING_LOST, statement=_DUE_VALUE_PASSED_BY),
+    Invariant(number="I3", promise=_NOTHING_LOST, statement=_DRIP_PASSED_BY),
     Invariant(number="I4", promise=_NOTHING_EARLY, statement=_RUN_BEFORE_ITS_TIME),
     Invariant(number="I4", promise=_NOTHING_EARLY, statement=_CONSUMED_BEFORE_ITS_TIME),
     Invariant(

@@ -6,19 +6,20 @@ holds its table's row or has locked the states.
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any, Literal, LiteralString
 from uuid import UUID
 
 from psycopg import Connection
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
+from shared.domain.on_existing import Backlog
 from shared.domain.triggers import ScheduleKind, TriggerState
 
 _SELECT = """
 SELECT
     id AS ref,
-    tenant_id,
+    trigger_state.tenant_id,
     table_id,
     trigger_id,
     kind,
@@ -29,9 +30,17 @@ SELECT
     cursor_created_at,
     cursor_record_id,
     caught_up,
-    retired_at
+    retired_at,
+    backlog.mode,
+    backlog.before_at,
+    backlog.per_minute,
+    backlog.fired_at,
+    backlog.fired,
+    backlog.look_at
 FROM trigger_state
+LEFT JOIN backlog ON backlog.trigger_ref = trigger_state.id
 """
+_BACKLOG = ("mode", "before_at", "per_minute", "fired_at", "fired", "look_at")
 
 
 def _states(
@@ -43,7 +52,30 @@ def _states(
 
 def _state(row: dict[str, Any]) -> TriggerState:
     cursor = (row.pop("cursor_created_at"), row.pop("cursor_record_id"))
-    return TriggerState(**row, cursor=None if cursor[0] is None else cursor)
+    mode, before, *drip = [row.pop(name) for name in _BACKLOG]
+    return TriggerState(
+        **row,
+        cursor=None if cursor[0] is None else cursor,
+        backlog=None if mode is None else _backlog(mode, before, *drip),
+    )
+
+
+def _backlog(
+    mode: Literal["consume", "drip"],
+    before: datetime,
+    per_minute: int | None,
+    fired_at: datetime | None,
+    fired: int,
+    look_at: datetime | None,
+) -> Backlog:
+    return Backlog(
+        mode=mode,
+        before=before,
+        per_minute=per_minute,
+        fired_at=fired_at,
+        fired=fired,
+        look_at=look_at,
+    )
 
 
 _OF_TABLE = """
@@ -88,7 +120,7 @@ def list_all_states(conn: Connection, table_ids: Sequence[UUID]) -> list[Trigger
 _WITH_RETIRED = """
 WHERE table_id = %(table_id)s
 ORDER BY id
-FOR NO KEY UPDATE
+FOR NO KEY UPDATE OF trigger_state
 """
 
 _LOCK_ALL_STATES = _SELECT + _WITH_RETIRED

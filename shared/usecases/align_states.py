@@ -85,16 +85,27 @@ def state_after(
             caught_up=False,
             retired_at=None,
         )
-    if is_edited(trigger, state):
-        state = replace(
-            state, schedule=trigger.raw["schedule"], anchor_at=anchor, last_window_at=None
-        )
-    return replace(state, retired_at=None)
+    after = replace(
+        state, retired_at=None, backlog=None if is_concerned(trigger, state) else state.backlog
+    )
+    if not is_edited(trigger, state):
+        return after
+    return replace(after, schedule=trigger.raw["schedule"], anchor_at=anchor, last_window_at=None)
 
 
 def is_edited(trigger: Trigger, state: TriggerState) -> bool:
     """Tell whether the trigger has another schedule than the one its state belongs to."""
     return not is_same_json(trigger.raw["schedule"], state.schedule)
+
+
+def is_concerned(trigger: Trigger, state: TriggerState | None) -> bool:
+    """Tell whether ``on_existing`` speaks of a trigger with this state before the save.
+
+    It does of date triggers that are new, come back, or get another column or offset.
+    """
+    if trigger.date_column is None:
+        return False
+    return state is None or state.retired_at is not None or is_edited(trigger, state)
 
 
 def _align(

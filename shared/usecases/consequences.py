@@ -19,7 +19,7 @@ from shared.queries.new_runs import has_active_run
 from shared.schedule import upcoming_windows
 from shared.schedule.model import DateColumnReached, Interval, TableSchedule
 from shared.usecases import fire_clocks
-from shared.usecases.align_states import is_edited, state_after
+from shared.usecases.align_states import is_concerned, state_after
 from shared.usecases.fire_dates import judge_readable
 from shared.usecases.scheduled_triggers import Ready
 from shared.usecases.walk import begin_walk, next_page
@@ -40,9 +40,9 @@ class Consequence:
     ``fires_next_tick`` is what fires as soon as the scheduler looks, ``oldest_due_at`` the earliest
     instant that one of it was due (of a clock trigger: its window), ``fires_within_24_hours`` what
     comes after that. ``consumed`` of the overdue values, whatever ``when`` says, would enter the
-    ledger without a run, ``held_back`` would wait for their turn. ``truncated``: not all rows were looked at, and the
-    counts are lower bounds. ``first_windows`` has the first windows of a clock trigger behind now.
-    Of a disabled trigger nothing fires.
+    ledger without a run, ``held_back`` would wait for their turn. ``truncated``: not all rows were
+    looked at, and the counts are lower bounds. ``first_windows`` are those of a clock trigger
+    behind now. Of a disabled trigger nothing fires.
     """
 
     trigger_id: str | None
@@ -86,13 +86,6 @@ def consequences_of(
         else:
             told.append(_of_clock(conn, ready, trigger.schedule, now=now))
     return told
-
-
-def is_concerned(trigger: Trigger, state: TriggerState | None) -> bool:
-    """Tell whether ``on_existing`` speaks of the trigger: new, revived, or edited, and on dates."""
-    if trigger.date_column is None:
-        return False
-    return state is None or state.retired_at is not None or is_edited(trigger, state)
 
 
 def _of_dates(

@@ -1,5 +1,7 @@
-"""The due pass over clock triggers: those whose next look has come, each table under its lock."""
+"""The due pass over clock triggers and drips: whose look has come, each table under its lock."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -9,10 +11,12 @@ from psycopg import Connection
 from shared.domain.triggers import TriggerState
 from shared.domain.work import Reference
 from shared.observability import metrics
-from shared.queries.due_tables import claim_table, tables_with_clock_due
+from shared.queries.backlogs import note_helping, postpone_drips
+from shared.queries.due_tables import claim_table, tables_with_look_due
 from shared.queries.notifications import notify_work
 from shared.queries.trigger_states import list_states, postpone_looks, set_next_due
 from shared.usecases.fire_clocks import fire_clock
+from shared.usecases.fire_dates import release
 from shared.usecases.retrying import concerns_whole, retried
 from shared.usecases.scheduled_triggers import Ready, enabled_triggers, schedule_triggers
 
@@ -24,14 +28,14 @@ _AFTER_FAILURE = timedelta(seconds=60)
 def fire_due_clocks(
     conn: Connection, *, limit: int, announced: bool, now: datetime
 ) -> tuple[int, list[Reference]]:
-    """Look at up to ``limit`` clock triggers whose time has come, a transaction for each table.
+    """Look at up to ``limit`` clock triggers, and as many drips, a transaction for each table.
 
-    Return how many tables were looked at, and the runs that came of it. A table that a tick or a
-    save has is left to them. Every look moves ``next_due_at``.
+    They are those whose time has come. Return how many tables were looked at, and the runs that
+    came of it. A table that a tick or a save has is left to them. Every look plans the next one.
     """
     looked_at = 0
     references: list[Reference] = []
-    for table_id in tables_with_clock_due(conn, now=now, limit=limit):
+    for table_id in tables_with_look_due(conn, now=now, limit=limit):
         fired = _fire_table(conn, table_id, announced=announced, now=now)
         looked_at += fired is not None
         references += fired or ()
@@ -51,6 +55,7 @@ def _fire_table(
         if concerns_whole(conn, error):
             return None  # it passes: the next pass looks again
         postpone_looks(conn, table_id, until=now + _AFTER_FAILURE, now=now)
+        postpone_drips(conn, table_id, until=now + _AFTER_FAILURE, now=now)
         return []
 
 
@@ -67,11 +72,9 @@ def _fire_claimed(
         met = schedule_triggers(table, states)
         ready = {one.state.ref: one for one in enabled_triggers(met)}
         for state in states:
-            if state.next_due_at is None or state.next_due_at > now:
-                continue
-            reference = _look(conn, state, ready.get(state.ref), announced=announced, now=now)
-            if reference is not None:
-                created.append((state.kind, reference))
+            if _wants_a_look(state, now=now):
+                found = _look(conn, state, ready.get(state.ref), announced=announced, now=now)
+                created += [(state.kind, reference) for reference in found]
         if created and not announced:
             notify_work(conn)
     for kind, _ in created:
@@ -79,16 +82,24 @@ def _fire_claimed(
     return [reference for _, reference in created]
 
 
+def _wants_a_look(state: TriggerState, *, now: datetime) -> bool:
+    at = state.next_due_at if state.backlog is None else state.backlog.look_at
+    return at is not None and at <= now
+
+
 def _look(
     conn: Connection, state: TriggerState, ready: Ready | None, *, announced: bool, now: datetime
-) -> Reference | None:
-    """Fire the trigger if a window is due; one that is off or broken wants no look until saved."""
+) -> Sequence[Reference]:
+    """Fire what is due of a trigger; one that is off or broken wants no look until it is saved."""
     if ready is None:
-        set_next_due(conn, state.ref, next_due_at=None)
-        return None
+        _look_again(conn, state, at=None)
+        return ()
     try:
         with conn.transaction():
-            return fire_clock(conn, ready, announced=announced, now=now)
+            if not ready.is_clock:
+                return release(conn, ready, announced=announced, now=now)
+            reference = fire_clock(conn, ready, announced=announced, now=now)
+            return () if reference is None else (reference,)
     except Exception as error:
         if concerns_whole(conn, error):
             raise
@@ -99,5 +110,12 @@ def _look(
             trigger_id=state.trigger_id,
             reason=str(error),
         )
-        set_next_due(conn, state.ref, next_due_at=now + _AFTER_FAILURE)
-        return None
+        _look_again(conn, state, at=now + _AFTER_FAILURE)
+        return ()
+
+
+def _look_again(conn: Connection, state: TriggerState, *, at: datetime | None) -> None:
+    if state.backlog is None:
+        set_next_due(conn, state.ref, next_due_at=at)
+    else:
+        note_helping(conn, state.ref, replace(state.backlog, look_at=at))

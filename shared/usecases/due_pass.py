@@ -12,7 +12,7 @@ from psycopg import Connection
 from shared.db.clock import server_now
 from shared.domain.work import Reference
 from shared.observability import metrics
-from shared.queries.due_tables import next_clock_due_at
+from shared.queries.due_tables import next_look_at
 from shared.queries.due_values import next_fire_at
 from shared.usecases.due_clocks import fire_due_clocks
 from shared.usecases.due_dates import fire_due_dates
@@ -85,5 +85,5 @@ def next_due_at(conn: Connection) -> datetime | None:
 
     What stays due after a pass is held by another session just now: wait a little.
     """
-    instants = [at for at in (next_fire_at(conn), next_clock_due_at(conn)) if at is not None]
+    instants = [at for at in (next_fire_at(conn), next_look_at(conn)) if at is not None]
     return min(instants, default=None)

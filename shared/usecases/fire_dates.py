@@ -1,7 +1,7 @@
 """Date triggers: judge records by the evaluator, and write what is due, for tick and due pass."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -9,13 +9,23 @@ import structlog
 from psycopg import Connection
 
 from shared.domain.columns import Column
+from shared.domain.triggers import TriggerState
 from shared.domain.work import Reference
-from shared.evaluator.date_trigger import NO_RECORDS, DatePage, judge_page
+from shared.evaluator.date_backlog import judge_beside
+from shared.evaluator.date_trigger import NO_RECORDS, DatePage, Due, judge_page
 from shared.observability import metrics
+from shared.queries.backlogs import (
+    consume_values,
+    end_backlog,
+    fresh_records,
+    hold_values,
+    note_helping,
+    take_held,
+)
 from shared.queries.due_values import DueValue, put_due_values
 from shared.queries.new_runs import insert_date_runs
 from shared.queries.occurrences import consumed_identities
-from shared.queries.record_walk import walk_rows
+from shared.queries.record_walk import WalkRow, walk_rows
 from shared.usecases.retrying import concerns_whole
 from shared.usecases.scheduled_triggers import Ready, freeze
 
@@ -87,7 +97,19 @@ def judge(
     consumed = consumed_identities(
         conn, trigger_ref=ready.state.ref, record_ids=[row.record_id for row in rows]
     )
-    return judge_page(ready.trigger, rows, consumed=consumed, now=now)
+    fresh = _fresh(conn, ready, rows)
+    if ready.state.backlog is None or fresh is None:
+        return judge_page(ready.trigger, rows, consumed=consumed, now=now)
+    return judge_beside(
+        ready.state.backlog, ready.trigger, rows, fresh=fresh, consumed=consumed, now=now
+    )
+
+
+def _fresh(conn: Connection, ready: Ready, rows: Sequence[WalkRow]) -> Set[int] | None:
+    """Return the records whose value is not of the backlog; None if there is none, any more."""
+    if ready.state.backlog is None:
+        return None
+    return fresh_records(conn, ready.state, [row.record_id for row in rows])
 
 
 def judge_readable(
@@ -150,7 +172,8 @@ def _fire(
     conn: Connection, ready: Ready, page: DatePage, *, announced: bool, now: datetime
 ) -> Fired:
     references: list[Reference] = []
-    if page.due:
+    found_due = bool(page.due) and ready.trigger.enabled
+    if found_due:
         references = insert_date_runs(
             conn,
             ready.state,
@@ -165,7 +188,48 @@ def _fire(
         for row in page.ahead
     ]
     put_due_values(conn, tenant_id=ready.table.tenant_id, entries=entries)
-    return Fired(references=tuple(references), found_due=bool(page.due))
+    if page.of_backlog:
+        _set_apart(conn, ready.state, page.of_backlog, now=now)
+    return Fired(references=tuple(references), found_due=found_due)
+
+
+def _set_apart(
+    conn: Connection, state: TriggerState, values: Sequence[Due], *, now: datetime
+) -> None:
+    """Do with values of the backlog what the save chose: enter them in the ledger, or hold them."""
+    assert state.backlog is not None
+    if state.backlog.mode == "consume":
+        consume_values(conn, state, values, now=now)
+    else:
+        hold_values(conn, state, values, now=now)
+
+
+def release(
+    conn: Connection, ready: Ready, *, announced: bool, now: datetime
+) -> tuple[Reference, ...]:
+    """Fire the oldest that wait in the trigger's drip, as many as may; end it behind the last.
+
+    The caller holds the lock of the table, and has read the state since.
+    """
+    backlog, ref = ready.state.backlog, ready.state.ref
+    if backlog is None or backlog.mode != "drip":
+        return ()
+    let_go = replace(ready, state=replace(ready.state, backlog=None))
+    room = backlog.room(now)
+    references: tuple[Reference, ...] = ()
+    waiting = True
+    while waiting and len(references) < room:
+        record_ids = take_held(conn, ref, limit=room - len(references))
+        waiting = bool(record_ids)
+        fired = fire_records(conn, let_go, record_ids, announced=announced, now=now)
+        references += fired.references
+    if not waiting and ready.state.caught_up:
+        end_backlog(conn, ref)
+    else:
+        after = backlog.after(len(references), now=now, waiting=waiting)
+        if after != backlog:
+            note_helping(conn, ref, after)
+    return references
 
 
 def without_culprits(

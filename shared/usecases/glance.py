@@ -15,7 +15,7 @@ from shared.queries.due_tables import claim_tables_to_scan
 from shared.queries.trigger_states import list_states_of_tables
 from shared.usecases import fire_clocks, walk
 from shared.usecases.scan_table import Order, Scan
-from shared.usecases.scheduled_triggers import Ready, enabled_triggers, schedule_triggers
+from shared.usecases.scheduled_triggers import Ready, scanned_triggers, schedule_triggers
 
 
 def pass_by(
@@ -45,7 +45,7 @@ def _quiet(
         return
     for table in tables:
         met = schedule_triggers(table, [state for state in states if state.table_id == table.id])
-        if all(_is_quiet(conn, ready, order) for ready in enabled_triggers(met)):
+        if all(_is_quiet(conn, ready, order) for ready in scanned_triggers(met)):
             yield table.id, Scan(has_schedules=bool(met), complete=True)
 
 

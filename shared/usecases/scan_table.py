@@ -19,8 +19,9 @@ from shared.queries.due_tables import claim_table, mark_scanned
 from shared.queries.notifications import notify_work
 from shared.queries.trigger_states import list_states
 from shared.usecases.fire_clocks import fire_clock
+from shared.usecases.fire_dates import release
 from shared.usecases.retrying import concerns_whole, retried
-from shared.usecases.scheduled_triggers import Ready, enabled_triggers, schedule_triggers
+from shared.usecases.scheduled_triggers import Ready, scanned_triggers, schedule_triggers
 from shared.usecases.walk import MAX_PAGES, Walk, begin_walk, take_page
 
 _log = structlog.get_logger()
@@ -126,7 +127,7 @@ def _part(
         met = schedule_triggers(table, list_states(conn, table_id))
         scan = replace(scan, has_schedules=bool(met))
         before = len(scan.references)
-        scan = _evaluate_until(until, conn, enabled_triggers(met), order, scan)
+        scan = _evaluate_until(until, conn, scanned_triggers(met), order, scan)
         if len(scan.references) > before and not order.announced:
             notify_work(conn)
         return scan
@@ -192,12 +193,13 @@ def _walk(conn: Connection, ready: Ready, order: Order, scan: Scan) -> Scan:
     )
     scan = _with_runs(ready, scan, fired.references)
     scan = replace(scan, walks={**scan.walks, trigger_id: walk})
-    if walk.ended:
-        return _done(ready, scan)
-    if fired.found_due or walk.pages == MAX_PAGES:
+    if not (walk.ended or fired.found_due or walk.pages == MAX_PAGES):
+        return scan
+    if not walk.ended:
         is_behind = fired.found_due or not (ready.state.caught_up or walk.wrapped)
-        return _done(ready, replace(scan, unfinished=scan.unfinished or is_behind))
-    return scan
+        scan = replace(scan, unfinished=scan.unfinished or is_behind)
+    dripped = release(conn, ready, announced=order.announced, now=order.now)
+    return _done(ready, _with_runs(ready, scan, dripped))
 
 
 def _with_runs(ready: Ready, scan: Scan, references: tuple[Reference, ...]) -> Scan:

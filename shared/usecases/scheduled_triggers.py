@@ -24,6 +24,11 @@ class Ready:
         """Whether it fires by the clock, without a record."""
         return self.trigger.date_column is None
 
+    @property
+    def consumes(self) -> bool:
+        """Whether overdue values are still to be entered in its ledger."""
+        return self.state.backlog is not None and self.state.backlog.mode == "consume"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
@@ -63,6 +68,17 @@ def enabled_triggers(met: Iterable[Ready | Broken]) -> list[Ready]:
     """
     ready = [one for one in met if isinstance(one, Ready) and one.trigger.enabled]
     return sorted(ready, key=lambda one: one.state.ref)
+
+
+def scanned_triggers(met: Iterable[Ready | Broken]) -> list[Ready]:
+    """Return the triggers that a tick looks at, by ref.
+
+    Beside the enabled ones those with values to consume: by the time they are enabled, they may be
+    edited too. Nothing else comes of them.
+    """
+    ready = [one for one in met if isinstance(one, Ready)]
+    wanted = [one for one in ready if one.trigger.enabled or one.consumes]
+    return sorted(wanted, key=lambda one: one.state.ref)
 
 
 def freeze(conn: Connection, ready: Ready) -> bytes:

@@ -15,6 +15,7 @@ from shared.domain.columns import Column
 from shared.domain.commands import Command
 from shared.domain.delays import actions_within
 from shared.domain.faults import MAX_TOLD, child, in_document_order, under
+from shared.domain.on_existing import FIRE, OnExisting
 from shared.domain.records import CustomTable
 from shared.domain.triggers import (
     EVENTS,
@@ -33,6 +34,7 @@ from shared.queries.custom_tables import find_table, get_table, lock_table, upda
 from shared.queries.tenants import share_tenant
 from shared.queries.trigger_states import lock_all_states
 from shared.queries.workflows import find_workflow
+from shared.usecases.align_backlogs import align_backlogs, check_backlogs
 from shared.usecases.align_states import align_states, is_same_json
 from shared.usecases.tenant_limits import check_trigger_room
 
@@ -129,6 +131,7 @@ def set_triggers(
     now: datetime,
     channel_id: UUID | None = None,
     expected_revision: int | None = None,
+    on_existing: OnExisting = FIRE,
     check_actions: CheckActions = check_registered_actions,
     make_id: Callable[[], str] = new_trigger_id,
 ) -> CustomTable:
@@ -136,9 +139,10 @@ def set_triggers(
 
     An entry without ``id`` is a new trigger. States are made, edited, retired and revived as spec 1
     §4 says; saving what is stored changes nothing, the revision neither. ``channel_id`` is the
-    channel that the author is bound to, None for the whole tenant. Raises InvalidInput with every
-    fault in document order (pointers begin with ``/triggers``), Conflict ``triggers_too_many``,
-    NotFound, StaleVersion.
+    channel that the author is bound to, None for the whole tenant. ``on_existing``: what becomes of
+    values that are overdue already, see ``align_backlogs``. Raises InvalidInput with every fault in
+    document order (pointers begin with ``/triggers``), Conflict ``triggers_too_many`` or
+    ``values_being_consumed``, NotFound, StaleVersion.
     """
     with conn.transaction():
         # Nobody renames columns of tables that the actions name, before this has committed.
@@ -154,7 +158,9 @@ def set_triggers(
             conn, table.tenant_id, before=_length(table.triggers), after=len(triggers), now=now
         )
         edited = replace(table, triggers=[dict(trigger.raw) for trigger in triggers])
+        check_backlogs(table, triggers, states)
         align_states(conn, table, triggers, states, now=now)
+        align_backlogs(conn, table, triggers, states, on_existing, now=now)
         if is_same_json(edited.triggers, table.triggers):
             return table
         return update_definition(conn, edited, now=now)

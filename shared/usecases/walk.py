@@ -11,6 +11,7 @@ from psycopg import Connection
 
 from shared.domain.triggers import TriggerState
 from shared.evaluator.date_trigger import ahead_from, identity_length
+from shared.queries.backlogs import end_backlog
 from shared.queries.record_walk import Audit, Cursor, Stretch, walk_stretch, walk_whole
 from shared.queries.trigger_states import move_cursor
 from shared.usecases.fire_dates import Fired, date_column, fire_records
@@ -111,6 +112,8 @@ def take_page(
     caught_up = further.wrapped and not ready.state.caught_up
     if further.cursor != walk.cursor or caught_up:
         move_cursor(conn, ready.state.ref, cursor=further.cursor, caught_up=caught_up)
+    if caught_up and ready.consumes:
+        end_backlog(conn, ready.state.ref)
     return fired, replace(further, ended=further.ended or (caught_up and not fired.found_due))
 
 

@@ -5,8 +5,8 @@ from shared.queries.due_tables import (
     claim_table_to_scan,
     list_tables_to_scan,
     mark_scanned,
-    next_clock_due_at,
-    tables_with_clock_due,
+    next_look_at,
+    tables_with_look_due,
 )
 from tests.builders_db import (
     FAR_OFF,
@@ -95,14 +95,14 @@ def test_tables_with_due_clock_triggers_are_named_once(conn):
     insert_state(conn, ahead, kind="daily", next_due_at=None)
     insert_state(conn, ahead, kind="daily", next_due_at=LONG_AGO, retired_at=NOW)
 
-    assert tables_with_clock_due(conn, now=NOW, limit=10) == [table.id]
+    assert tables_with_look_due(conn, now=NOW, limit=10) == [table.id]
 
 
 def test_a_trashed_table_wants_no_look(conn):
     _clock(conn, trashed_at=NOW)
 
-    assert tables_with_clock_due(conn, now=NOW, limit=10) == []
-    assert next_clock_due_at(conn) is None
+    assert tables_with_look_due(conn, now=NOW, limit=10) == []
+    assert next_look_at(conn) is None
 
 
 def test_the_next_look_at_a_clock_trigger_is_the_earliest(conn):
@@ -110,4 +110,4 @@ def test_the_next_look_at_a_clock_trigger_is_the_earliest(conn):
     for at in (FAR_OFF, NOW, None):
         insert_state(conn, table, kind="daily", next_due_at=at)
 
-    assert next_clock_due_at(conn) == NOW
+    assert next_look_at(conn) == NOW
