@@ -8,13 +8,13 @@ from uuid import UUID, uuid4
 import pytest
 
 from shared.db.connection import connect
-from shared.domain.work import Announced, WorkKind
+from shared.domain.work import Announced, Reference, ReferenceKind, WorkKind
 from shared.lifecycle import wait_until
 from shared.messaging import topology
 from shared.messaging.amqp_consumer import AmqpConsumer
 from shared.messaging.amqp_publisher import AmqpPublisher
 from shared.messaging.postgres_transport import PostgresConsumer
-from shared.queries import claims
+from shared.queries import claims, staged_changes
 from shared.queries.announcements import announce_batch
 from shared.queries.notifications import listen_for_work, notify_work
 from tests.builders_db import insert_worker
@@ -37,10 +37,18 @@ class Claims:
         return {"worker_id": self.worker_id, "lease_token": uuid4(), "lease_seconds": 300}
 
     def claim(self, kind, references):
+        if kind == "staged_change":
+            self._lease()
+            return staged_changes.list_approved(self._conn, references)
         take = claims.claim if kind == "trigger_run" else claims.claim_actions
         return _claimed(kind, take(self._conn, references, **self._lease()))
 
     def claim_due(self, *, kind, urgent, limit, fairly):
+        if kind == "staged_change":
+            self._lease()
+            after = UUID(int=0) if fairly else None
+            announced = staged_changes.announce_changes(self._conn, limit=limit, after=after)
+            return self.claim(kind, [Reference(id=row.id, token=row.token) for row in announced])
         take = claims.claim_due if kind == "trigger_run" else claims.claim_due_actions
         asked = {"urgent": urgent, "limit": limit, "after": UUID(int=0) if fairly else None}
         return _claimed(kind, take(self._conn, **asked, **self._lease()))
@@ -50,7 +58,7 @@ class Claims:
 class Taken:
     """What of a claimed row a transport may look at."""
 
-    work_kind: WorkKind
+    work_kind: ReferenceKind
     id: int
 
 
@@ -123,6 +131,7 @@ def amqp(conn, publisher, open_amqp_consumer, rabbit_broker, rabbit_url):
             for kind in get_args(WorkKind)
             for row in announce_batch(conn, kind=kind, urgent=urgent, limit=10_000)
         ]
+        announced += staged_changes.announce_changes(conn, limit=10_000, after=None)
         assert publisher.publish(announced) == []
         return announced
 
