@@ -13,7 +13,7 @@ from shared.db.connection import connect
 from shared.db.migrate import migrate
 from shared.db.provision import ensure_database
 from tests.servers.faulty_proxy import faulty_proxy
-from tests.servers.postgres import ROLE, running_postgres
+from tests.servers.postgres import LOGINS, ROLE, running_postgres
 from tests.servers.rabbitmq import given_broker, running_node
 from tests.servers.redis import given_redis, running_redis
 
@@ -67,6 +67,16 @@ copy_of_template = factories.postgresql("template")
 def database_url(postgres_process, copy_of_template):
     """The URL of a fresh database with every migration, for the product's role."""
     return postgres_process.server.url(copy_of_template.info.dbname, role=ROLE)
+
+
+@pytest.fixture
+def login_url(postgres_process, database_url):
+    """The URL of the fresh database for the login of a service, which has that role alone."""
+
+    def url(service):
+        return postgres_process.server.url(database_url.rpartition("/")[2], role=LOGINS[service])
+
+    return url
 
 
 @pytest.fixture

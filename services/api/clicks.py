@@ -54,11 +54,12 @@ def _follow(parts: Parts, token: str) -> TrackingLink | None:
     again than to lose a click.
     """
     with parts.sessions() as conn:
-        if not is_click(request.method, request.headers):
-            return find_clicked(conn, token)
-        link = take_click(conn, token, clicked_at=server_now(conn), clicks=parts.clicks)
-    if link is not None:
-        metrics.CLICKS.labels("api").inc()
+        link = find_clicked(conn, token)
+        if link is None or not is_click(request.method, request.headers):
+            return link
+        conn.bind(link.tenant_id)
+        take_click(conn, link, clicked_at=server_now(conn), clicks=parts.clicks)
+    metrics.CLICKS.labels("api").inc()
     return link
 
 

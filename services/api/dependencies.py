@@ -1,29 +1,55 @@
 """What the application is put together from, and what a request borrows of it."""
 
 import hmac
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
-from psycopg import Connection
+import psycopg
 
 from services.api.request_limits import RequestLimits, no_limits
+from shared.db.connection import connect
+from shared.db.roles import SCANNER, require_role
+from shared.db.tenant_session import TenantSession
 from shared.settings import Secret
 from shared.tracking.click_store import ClickStore
 from shared.usecases.tenant_limits import WaitingLimit
 
-Sessions = Callable[[], AbstractContextManager[Connection]]
+Sessions = Callable[[], AbstractContextManager[TenantSession]]
 """Gives a session for a block; raises ``psycopg.OperationalError`` when none is to be had."""
+
+
+def operator_sessions(url: str) -> Sessions:
+    """Return the sessions for what the operator does across tenants: those of a scanner.
+
+    Each is opened for its use, which is rare. To take one raises Forbidden when the API's login may
+    not act as a scanner.
+    """
+
+    @contextmanager
+    def session() -> Iterator[TenantSession]:
+        try:
+            conn = connect(url, application_name="duebook-api-operator", role=SCANNER)
+        except psycopg.OperationalError:
+            require_role(url, SCANNER, application_name="duebook-api-operator")
+            raise
+        with conn:
+            yield conn
+
+    return session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """The parts of the application; limits are in bytes.
 
+    ``sessions`` see what their tenant has, ``operator_sessions`` what all have: one of
+    these raises Forbidden when the API's login may not.
     ``public_url`` is where people reach it, without a slash at its end.
     """
 
     sessions: Sessions
+    operator_sessions: Sessions
     admin_token: Secret
     clicks: ClickStore
     public_url: str

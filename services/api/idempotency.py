@@ -30,6 +30,8 @@ def begin(call: Call, *, key: str, request_hash: bytes) -> Response | None:
 def keep(call: Call, *, key: str, request_hash: bytes, answer: Response) -> None:
     """Keep the answer that a replay of the request is to get."""
     headers = {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers}
+    # The handler of an admin's call has bound the session to the tenant whose table it named.
+    call.conn.bind(call.caller.tenant_id)
     keep_answer(
         call.conn,
         tenant_id=call.caller.tenant_id,

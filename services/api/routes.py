@@ -8,13 +8,13 @@ from typing import Any, Literal
 from uuid import UUID
 
 from marshmallow import Schema
-from psycopg import Connection
 
 from services.api.auth import Caller, Scope
 from services.api.bodies import JSON
 from services.api.cursors import Cursors, Position
 from services.api.dependencies import Sessions
 from services.api.fields import StrictSchema
+from shared.db.tenant_session import TenantSession
 from shared.domain.tenants import Role
 from shared.tracking.click_store import ClickStore
 from shared.usecases.tenant_limits import WaitingLimit
@@ -45,7 +45,7 @@ class Call:
     ``after_commit`` is done when its transaction has committed, in no transaction; it may fail.
     """
 
-    conn: Connection
+    conn: TenantSession
     now: datetime
     caller: Caller
     scope: Scope
@@ -98,8 +98,10 @@ class Route:
 
     ``creates``: takes an Idempotency-Key and runs in one transaction with it. ``versioned``: takes
     If-Match. ``conflicts``: may answer 409. ``media``: what an upload may be. ``body_optional``: no
-    body is an empty object. ``produces``: what its answers are; those that are no JSON are texts.
-    ``own_transactions``: the handler makes its own; else all but GET run in one.
+    body is an empty object. ``untagged``: answers without ETag, though what it tells has a version.
+    ``produces``: what its answers are; those that are no JSON are texts.
+    ``own_transactions``: the handler makes its own; else it runs in one. ``across_tenants``: an
+    admin who names no tenant is served by a session that sees the rows of all.
     """
 
     method: Method
@@ -118,4 +120,6 @@ class Route:
     creates: bool = False
     versioned: bool = False
     conflicts: bool = False
+    untagged: bool = False
     own_transactions: bool = False
+    across_tenants: bool = False

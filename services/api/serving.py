@@ -4,8 +4,10 @@ Who calls, how much is sent and of which kind, is it whole, may they, is it vali
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any
 from uuid import UUID
@@ -18,12 +20,13 @@ from psycopg import Connection
 from services.api import bodies, idempotency
 from services.api.auth import Caller, Credentials, Scope, check_role, identify, read_credentials
 from services.api.cursors import Cursors
-from services.api.dependencies import Parts
+from services.api.dependencies import Parts, Sessions
 from services.api.fields import load, made
 from services.api.parameters import read_idempotency_key, read_if_match, read_query
 from services.api.request_limits import Visit
 from services.api.routes import Answer, Call, Route, Upload
 from shared.db.clock import server_now
+from shared.db.tenant_session import TenantSession
 from shared.domain import strict_json
 from shared.domain.faults import in_document_order
 from shared.errors import Fault, InvalidInput
@@ -62,8 +65,7 @@ def _serve(
         return _serve_upload(route, head, parts=parts, scope=scope, ids=ids)
     # Read before a session is taken: a slow client holds a thread, never a session.
     raw = b"".join(bodies.read_pieces(request.environ, length=head.length))
-    with parts.sessions() as conn:
-        caller = _identify(conn, route, head, scope)
+    with _session(route, head, parts, scope) as (conn, caller):
         body, refusal = _read_body(route, raw)
         call = Call(
             conn=conn,
@@ -105,6 +107,21 @@ def _read_head(route: Route, visit: Visit, *, parts: Parts, scope: Scope) -> _He
         revision=read_if_match(headers.get("If-Match")) if route.versioned else None,
         key=read_idempotency_key(headers.get("Idempotency-Key")) if route.creates else None,
     )
+
+
+@contextmanager
+def _session(
+    route: Route, head: _Head, parts: Parts, scope: Scope
+) -> Iterator[tuple[TenantSession, Caller]]:
+    """Yield who calls, and the session that they are served by, which sees what is theirs."""
+    with parts.sessions() as conn:
+        caller = _identify(conn, route, head, scope)
+        if not route.across_tenants or caller.tenant_id is not None:
+            conn.bind(caller.tenant_id)
+            yield conn, caller
+            return
+    with parts.operator_sessions() as conn:
+        yield conn, caller
 
 
 def _identify(conn: Connection, route: Route, head: _Head, scope: Scope) -> Caller:
@@ -152,7 +169,7 @@ def _serve_upload(
     with parts.sessions() as conn:
         caller = _identify(conn, route, head, scope)
     upload = Upload(
-        sessions=parts.sessions,
+        sessions=partial(_bound, parts.sessions, caller.tenant_id),
         caller=caller,
         scope=scope,
         ids=ids,
@@ -164,12 +181,19 @@ def _serve_upload(
     return render(route, route.upload(upload))
 
 
+@contextmanager
+def _bound(sessions: Sessions, tenant_id: UUID | None) -> Iterator[TenantSession]:
+    with sessions() as conn:
+        conn.bind(tenant_id)
+        yield conn
+
+
 def _respond(
     route: Route, call: Call, key: str | None, raw: bytes, refusal: InvalidInput | None
 ) -> Response:
     assert route.handler is not None
     try:
-        if route.method == "GET" or route.own_transactions:
+        if route.own_transactions:
             return render(route, route.handler(call))
         with call.conn.transaction():
             response = _respond_once(route, call, key, raw)

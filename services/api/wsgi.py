@@ -1,10 +1,11 @@
 """The WSGI target of gunicorn, put together from the environment: ``services.api.wsgi:app``."""
 
 from services.api.app import create_app
-from services.api.dependencies import Parts
+from services.api.dependencies import Parts, operator_sessions
 from services.api.readiness import readiness_check
 from services.api.request_limits import RequestLimits
 from shared.db.connection import open_pool
+from shared.db.roles import API, require_role_if_reached
 from shared.observability.http import HealthServer
 from shared.observability.logs import configure_logging
 from shared.settings import read_settings
@@ -15,14 +16,13 @@ from shared.usecases.tenant_limits import WaitingLimit
 _settings = read_settings("api")
 assert _settings.admin_token is not None
 configure_logging(service="api", log_format=_settings.log_format, level=_settings.log_level)
-_pool = open_pool(
-    _settings.database_url.reveal(),
-    application_name="duebook-api",
-    size=_settings.db_pool_size,
-)
+_url = _settings.database_url.reveal()
+require_role_if_reached(_url, API, application_name="duebook-api")
+_pool = open_pool(_url, application_name="duebook-api", size=_settings.db_pool_size, role=API)
 app = create_app(
     Parts(
         sessions=_pool.connection,
+        operator_sessions=operator_sessions(_url),
         admin_token=_settings.admin_token,
         clicks=open_clicks(_settings),
         public_url=_settings.public_url,

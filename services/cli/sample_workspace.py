@@ -11,6 +11,7 @@ from uuid import UUID
 
 from psycopg import Connection
 
+from shared.db.tenant_session import TenantSession
 from shared.domain.columns import read_cells
 from shared.domain.records import CustomTable, Record
 from shared.domain.tenants import Tenant
@@ -56,7 +57,7 @@ _CASES = [
 _NEXT_CASE = ("停車場照明", "待處理")
 
 
-def ensure_sample_workspace(conn: Connection, *, now: datetime) -> tuple[Tenant, bool]:
+def ensure_sample_workspace(conn: TenantSession, *, now: datetime) -> tuple[Tenant, bool]:
     """Return the sample's tenant, and whether it was made now, with its tables and triggers."""
     with conn.transaction():
         try:

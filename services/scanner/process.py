@@ -10,7 +10,8 @@ from services.scanner.loop import Loop
 from services.scanner.steps import Scanner
 from shared.db.connection import connect
 from shared.db.listener import Listener
-from shared.errors import InvalidInput
+from shared.db.roles import SCANNER, require_role_if_reached
+from shared.errors import AppError
 from shared.lifecycle import Stop
 from shared.messaging.ports import Publisher
 from shared.messaging.transport import open_publisher
@@ -30,10 +31,11 @@ _log = structlog.get_logger()
 
 
 def run(stop: Stop) -> int:
-    """Run until ``stop``; return 0 after a clean end, 2 when the settings are not valid."""
+    """Run until ``stop``; return 0 after a clean end, 2 when settings or login are not fit."""
     try:
         settings = read_settings("scanner")
-    except InvalidInput as error:
+        require_role_if_reached(settings.database_url.reveal(), SCANNER, application_name=_NAME)
+    except AppError as error:
         print(error.message, file=sys.stderr)
         return 2
     configure_logging(service="scanner", log_format=settings.log_format, level=settings.log_level)
@@ -71,7 +73,7 @@ def _loop(settings: Settings, publisher: Publisher | None) -> Loop:
     url = settings.database_url.reveal()
 
     def listening_session() -> Connection:
-        conn = connect(url, application_name=f"{_NAME}-listener")
+        conn = connect(url, application_name=f"{_NAME}-listener", role=SCANNER)
         listen_for_due(conn)
         if publisher:
             listen_for_work(conn)
@@ -84,7 +86,7 @@ def _loop(settings: Settings, publisher: Publisher | None) -> Loop:
     )
     return Loop(
         scanner.parts(),
-        connect=lambda: connect(url, application_name=_NAME),
+        connect=lambda: connect(url, application_name=_NAME, role=SCANNER),
         waiter=Listener(listening_session),
     )
 

@@ -12,7 +12,7 @@ from shared.lifecycle import Stop, backoff_seconds
 from shared.messaging.click_consumer import ClickConsumer, ClickDelivery
 from shared.observability import metrics
 from shared.tracking.click_store import ClickStore
-from shared.usecases.unlock_wait import take_click
+from shared.usecases.unlock_wait import find_clicked, take_click
 
 _log = structlog.get_logger()
 
@@ -85,10 +85,11 @@ class ClickIntake:
             told = delivery.clicks[0]
             # Nobody has clicked in the future: the clock of whoever says so is ahead.
             clicked_at = min(told.clicked_at, server_now(conn))
-            link = take_click(conn, told.token, clicked_at=clicked_at, clicks=self._clicks)
+            link = find_clicked(conn, told.token)
             if link is None:
                 metrics.CLICKS_UNKNOWN.inc()
             else:
+                take_click(conn, link, clicked_at=clicked_at, clicks=self._clicks)
                 metrics.CLICKS.labels("tracker").inc()
             delivery.clicks.popleft()
         if not delivery.clicks:

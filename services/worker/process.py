@@ -22,7 +22,8 @@ from shared.actions.addresses import AddressPolicy
 from shared.actions.http import HttpCaller
 from shared.actions.registry import external_types
 from shared.db.connection import connect, open_pool
-from shared.errors import InvalidInput
+from shared.db.roles import WORKER, require_role_if_reached
+from shared.errors import AppError
 from shared.lifecycle import Stop, backoff_seconds
 from shared.messaging.transport import open_click_consumer, open_consumer
 from shared.observability.http import HealthServer
@@ -47,10 +48,11 @@ _log = structlog.get_logger()
 
 
 def run(stop: Stop) -> int:
-    """Run until ``stop``; return 0 after a clean end, 2 when the settings are not valid."""
+    """Run until ``stop``; return 0 after a clean end, 2 when settings or login are not fit."""
     try:
         settings = read_settings("worker")
-    except InvalidInput as error:
+        require_role_if_reached(settings.database_url.reveal(), WORKER, application_name=_NAME)
+    except AppError as error:
         print(error.message, file=sys.stderr)
         return 2
     configure_logging(service="worker", log_format=settings.log_format, level=settings.log_level)
@@ -117,7 +119,8 @@ class _Process:
         )
 
     def _open_session(self) -> Connection:
-        return connect(self._settings.database_url.reveal(), application_name=_NAME)
+        url = self._settings.database_url.reveal()
+        return connect(url, application_name=_NAME, role=WORKER)
 
     def _register(self) -> Liveness | None:
         """Return the liveness as soon as the database is there; None when stopped before."""
@@ -146,7 +149,10 @@ class _Worker:
         self._settings = settings
         self._liveness = liveness
         self._pool = open_pool(
-            settings.database_url.reveal(), application_name=_NAME, size=settings.db_pool_size
+            settings.database_url.reveal(),
+            application_name=_NAME,
+            size=settings.db_pool_size,
+            role=WORKER,
         )
         self._http = HttpCaller(
             policy=AddressPolicy(allowed_networks=settings.allowed_networks),

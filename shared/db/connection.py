@@ -1,11 +1,14 @@
 """Database sessions: how every process of the product connects, with its time limits."""
 
 import select
+from functools import partial
+from typing import Any
 
-from psycopg import Connection
+from psycopg import OperationalError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
+from shared.db.tenant_session import TenantSession
 from shared.lifecycle import monotonic
 
 STATEMENT_SECONDS = 30
@@ -29,24 +32,32 @@ def connect(
     url: str,
     *,
     application_name: str,
+    role: str | None = None,
     statement_seconds: int = STATEMENT_SECONDS,
     lock_seconds: int = LOCK_SECONDS,
-) -> Connection:
+) -> TenantSession:
     """Open one session: autocommit, TimeZone UTC, limits on statements, locks, idle transactions.
 
+    It acts as ``role``, of which the login is a member; None: as the login itself.
     ``statement_seconds=0`` means no limit. Raises ``psycopg.OperationalError``.
     """
     conninfo = _conninfo(
         url,
         application_name=application_name,
+        role=role,
         statement_seconds=statement_seconds,
         lock_seconds=lock_seconds,
     )
-    return Connection.connect(conninfo, autocommit=True)
+    conn = TenantSession.connect(conninfo, autocommit=True)
+    if role is not None:
+        _check_role(conn, role)
+    return conn
 
 
-def open_pool(url: str, *, application_name: str, size: int) -> ConnectionPool[Connection]:
-    """Open a pool of at most ``size`` such sessions, each alive when it is handed out.
+def open_pool(
+    url: str, *, application_name: str, size: int, role: str | None = None
+) -> ConnectionPool[Any]:
+    """Open a pool of at most ``size`` such sessions, each alive and of no tenant when handed out.
 
     It opens even while the database is away; then taking a session raises
     ``psycopg_pool.PoolTimeout`` after 5 seconds, until the database is back.
@@ -56,6 +67,7 @@ def open_pool(url: str, *, application_name: str, size: int) -> ConnectionPool[C
         conninfo=_conninfo(
             url,
             application_name=application_name,
+            role=role,
             statement_seconds=STATEMENT_SECONDS,
             lock_seconds=LOCK_SECONDS,
         ),
@@ -66,19 +78,36 @@ def open_pool(url: str, *, application_name: str, size: int) -> ConnectionPool[C
         # Its pauses double up to this: a longer one would outlast the return of the database. Given
         # up, a session is opened again when one is asked for.
         reconnect_timeout=_POOL_WAIT_SECONDS,
+        configure=None if role is None else partial(_check_role, role=role),
         check=_check,
+        reset=_unbind,
         name=application_name,
         open=True,
     )
 
 
-class _PooledSession(Connection):
+class _PooledSession(TenantSession):
     """A session that knows when the server was last asked whether it lives."""
 
     checked_at = 0.0
 
 
-def _check(conn: Connection) -> None:
+def _check_role(conn: TenantSession, role: str) -> None:
+    """Raise ``psycopg.OperationalError`` for a session that does not act as the role.
+
+    A pooler may have passed by our options: the login itself may be allowed more.
+    """
+    if conn.execute("SELECT current_user").fetchone() != (role,):
+        conn.close()
+        raise OperationalError(f"the session does not act as {role}: is a pooler in between?")
+
+
+def _unbind(conn: TenantSession) -> None:
+    """Let the next one who has the session begin without a tenant."""
+    conn.bind(None)
+
+
+def _check(conn: TenantSession) -> None:
     """Raise ``psycopg.OperationalError`` for a session that is lost.
 
     A question to the server for each short use would cost as much as the use. A server that ends a
@@ -92,13 +121,20 @@ def _check(conn: Connection) -> None:
     conn.checked_at = now
 
 
-def _has_something_to_read(conn: Connection) -> bool:
+def _has_something_to_read(conn: TenantSession) -> bool:
     poll = select.poll()
     poll.register(conn.fileno(), select.POLLIN)
     return bool(poll.poll(0))
 
 
-def _conninfo(url: str, *, application_name: str, statement_seconds: int, lock_seconds: int) -> str:
+def _conninfo(
+    url: str,
+    *,
+    application_name: str,
+    role: str | None,
+    statement_seconds: int,
+    lock_seconds: int,
+) -> str:
     given = conninfo_to_dict(url)
     settings = {
         "timezone": "UTC",
@@ -112,6 +148,8 @@ def _conninfo(url: str, *, application_name: str, statement_seconds: int, lock_s
         "tcp_keepalives_interval": "5",
         "tcp_keepalives_count": "3",
     }
+    if role is not None:
+        settings["role"] = role  # as the session's own: RESET ROLE leads nowhere else
     options = " ".join(f"-c {name}={value}" for name, value in settings.items())
     parameters = {**_SOCKET, **given, "application_name": application_name}
     parameters["options"] = f"{given.get('options') or ''} {options}".strip()

@@ -10,8 +10,8 @@ SELECT
     count(*) AS open,
     current_setting('max_connections')::int
         - current_setting('superuser_reserved_connections')::int AS allowed,
-    count(*) FILTER (WHERE usename = current_user) AS open_by_role,
-    nullif((SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user), -1)
+    count(*) FILTER (WHERE usename = session_user) AS open_by_role,
+    nullif((SELECT rolconnlimit FROM pg_roles WHERE rolname = session_user), -1)
         AS allowed_to_role
 FROM pg_stat_activity
 WHERE backend_type = 'client backend'

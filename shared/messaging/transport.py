@@ -3,6 +3,7 @@
 from psycopg import Connection
 
 from shared.db.connection import connect
+from shared.db.roles import WORKER
 from shared.messaging import topology
 from shared.messaging.amqp_consumer import AmqpConsumer
 from shared.messaging.amqp_publisher import AmqpPublisher
@@ -43,6 +44,7 @@ def open_click_consumer(settings: Settings) -> ClickConsumer | None:
 
 
 def _listening_session(settings: Settings) -> Connection:
-    conn = connect(settings.database_url.reveal(), application_name="duebook-listener")
+    url = settings.database_url.reveal()
+    conn = connect(url, application_name="duebook-listener", role=WORKER)
     listen_for_work(conn)
     return conn

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, LiteralString
+from typing import Any, LiteralString, NamedTuple
 from uuid import UUID
 
 from psycopg import Connection
-from psycopg.rows import dict_row
+from psycopg.rows import args_row, dict_row
 from psycopg.types.json import Jsonb
 
 from shared.domain.columns import Column, column_from_json
@@ -272,3 +272,20 @@ def store_triggers(
     """Store the triggers of a locked table, trashed or not, as a new revision."""
     parameters = {"table_id": table_id, "triggers": Jsonb(triggers), "now": now}
     conn.execute(_STORE_TRIGGERS, parameters)
+
+
+class Owner(NamedTuple):
+    """Whose a table is, and where it is."""
+
+    tenant_id: UUID
+    channel_id: UUID | None
+    is_trashed: bool
+
+
+_WHOSE_TABLE = "SELECT tenant_id, channel_id, is_trashed FROM whose_table(%(table_id)s)"
+
+
+def whose_table(conn: Connection, table_id: UUID) -> Owner | None:
+    """Return whose a table is, also to a session that may not see it; None when there is none."""
+    with conn.cursor(row_factory=args_row(Owner)) as cursor:
+        return cursor.execute(_WHOSE_TABLE, {"table_id": table_id}).fetchone()

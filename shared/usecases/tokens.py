@@ -11,6 +11,7 @@ from uuid import UUID
 
 from psycopg import Connection
 
+from shared.db.tenant_session import TenantSession
 from shared.domain.tenants import ApiToken, Role, SigningKey, Tenant
 from shared.errors import Unauthenticated
 from shared.queries import tenants
@@ -23,14 +24,16 @@ KEY_OVERLAP = timedelta(days=1)
 _TOKEN = re.compile(r"dbk_[A-Za-z0-9_-]{43}", re.ASCII)
 
 
-def create_tenant(conn: Connection, *, name: str, key_secret: bytes, now: datetime) -> Tenant:
+def create_tenant(conn: TenantSession, *, name: str, key_secret: bytes, now: datetime) -> Tenant:
     """Make a tenant with a first signing key, so that its webhooks are signed from the start.
 
     Raises Conflict ``tenant_exists`` for a name in use.
     """
     with conn.transaction():
         tenant = tenants.insert_tenant(conn, name=name, now=now)
+        conn.bind(tenant.id)
         tenants.insert_signing_key(conn, tenant_id=tenant.id, secret=key_secret, now=now)
+        conn.bind(None)
     return tenant
 
 

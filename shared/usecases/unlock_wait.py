@@ -30,22 +30,18 @@ _TROUBLES_OF_A_LINK = (
 
 
 def take_click(
-    conn: Connection, token: str, *, clicked_at: datetime, clicks: ClickStore
-) -> TrackingLink | None:
-    """Take a click in and unlock what waits for it; return the link, None for an unknown token.
+    conn: Connection, link: TrackingLink, *, clicked_at: datetime, clicks: ClickStore
+) -> None:
+    """Take a click in and unlock what waits for it.
 
     ``conn`` is in no transaction. Once this returns the click is durable; should the unlocking have
     failed, a sweep repeats it. Raises ``psycopg.Error`` when the click could not be written.
     """
-    link = find_clicked(conn, token)
-    if link is None:
-        return None
     clicks.mark(conn, link, clicked_at=clicked_at)
     try:
         check_and_complete_delay_wait(conn, link.id)
     except psycopg.OperationalError as error:
         _log.warning("unlock_postponed", link_id=link.id, reason=type(error).__name__)
-    return link
 
 
 def find_clicked(conn: Connection, token: str) -> TrackingLink | None:

@@ -5,11 +5,14 @@ from contextlib import contextmanager
 
 from services.cli.embedded_postgres import PostgresServer, start_postgres
 from shared.db.connection import connect
-from shared.db.provision import ensure_role
+from shared.db.provision import ensure_login, ensure_role
+from shared.db.roles import API, SCANNER, WORKER
 from tests.servers.temporary import temporary_folder
 
 # The product's role is not a superuser: what only a superuser may do fails in tests as well.
 ROLE = "duebook"
+# A login for each service alone, as a large installation has them.
+LOGINS = {API: "api_1", SCANNER: "scanner_1", WORKER: "worker_1"}
 
 _OPTIONS = (
     *("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "synchronous_commit=off"),
@@ -19,12 +22,17 @@ _OPTIONS = (
 
 @contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
-    """Run a server for the block, with the role ``duebook`` (same password as the admin)."""
+    """Run a server for the block, with the role ``duebook`` and a login for each service.
+
+    All have the admin's password.
+    """
     with temporary_folder("postgres") as folder:
         server = start_postgres(folder / "home", options=_OPTIONS, temporary=True)
         try:
             with connect(server.url("postgres"), application_name="tests") as admin:
                 ensure_role(admin, role=ROLE, password=server.password)
+                for service, login in LOGINS.items():
+                    ensure_login(admin, login=login, password=server.password, service=service)
             yield server
         finally:
             server.stop()

@@ -1,32 +1,62 @@
 """What a caller may reach: tables of its tenant and channel, the tenant it acts in."""
 
+from contextlib import AbstractContextManager, nullcontext
 from uuid import UUID
 
-from psycopg import Connection
+from psycopg.pq import TransactionStatus
 
 from services.api.auth import TENANT_MISSING, Caller
 from services.api.routes import Call
+from shared.db.tenant_session import TenantSession
 from shared.domain.records import CustomTable
 from shared.errors import Forbidden, InvalidInput, NotFound
-from shared.queries.custom_tables import find_table
+from shared.queries.custom_tables import find_table, whose_table
 
 
 def reachable_table(
-    conn: Connection, caller: Caller, table_id: UUID, *, trashed: bool = False
+    conn: TenantSession, caller: Caller, table_id: UUID, *, trashed: bool = False
 ) -> CustomTable:
     """Return the table of an address, live or (``trashed``) in the trash.
 
-    Raises NotFound when it is absent or not in that state, Forbidden when it is another tenant's or
-    channel's.
+    The session of an admin who named no tenant acts in the table's from now on. Raises NotFound
+    when it is absent or not in that state, Forbidden when it is another tenant's or channel's.
     """
-    table = find_table(conn, table_id)
-    if table is None or (table.trashed_at is not None) != trashed:
-        raise NotFound(f"table {table_id} does not exist", code="table_not_found")
+    if caller.tenant_id is None and (owner := whose_table(conn, table_id)):
+        conn.bind(owner.tenant_id)
+    with _transaction(conn):
+        table = find_table(conn, table_id)
+    if table is None:
+        raise _unreachable(conn, table_id, trashed=trashed)
+    if (table.trashed_at is not None) != trashed:
+        raise _absent(table_id)
+    # Row level security has hidden it already, unless the session is of somebody else's role.
     if caller.tenant_id not in (None, table.tenant_id):
-        raise Forbidden("the table belongs to another tenant", code="tenant_forbidden")
+        raise _foreign()
     if caller.channel_id not in (None, table.channel_id):
         raise Forbidden("the table belongs to another channel", code="channel_forbidden")
     return table
+
+
+def _transaction(conn: TenantSession) -> AbstractContextManager[object]:
+    """Return the open transaction, else one of its own: outside of any a session sees no row."""
+    is_idle = conn.info.transaction_status == TransactionStatus.IDLE
+    return conn.transaction() if is_idle else nullcontext()
+
+
+def _unreachable(conn: TenantSession, table_id: UUID, *, trashed: bool) -> NotFound | Forbidden:
+    """Return why a table is not to be seen: absent, in the other state, another tenant's."""
+    owner = whose_table(conn, table_id)
+    if owner is None or owner.is_trashed != trashed:
+        return _absent(table_id)
+    return _foreign()
+
+
+def _foreign() -> Forbidden:
+    return Forbidden("the table belongs to another tenant", code="tenant_forbidden")
+
+
+def _absent(table_id: UUID) -> NotFound:
+    return NotFound(f"table {table_id} does not exist", code="table_not_found")
 
 
 def table_of(call: Call, *, trashed: bool = False) -> CustomTable:

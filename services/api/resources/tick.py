@@ -44,4 +44,5 @@ RUN_DUE_TRIGGERS = Route(
     answers={200: TickSchema},
     handler=_run_due_triggers,
     own_transactions=True,
+    across_tenants=True,
 )

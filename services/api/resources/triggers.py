@@ -118,5 +118,6 @@ TRIGGER_ROUTES = (
         query=PreviewQuery,
         answers={200: PreviewSchema},
         handler=_preview,
+        own_transactions=True,
     ),
 )

@@ -11,8 +11,6 @@ from hashlib import sha256
 from itertools import islice
 from typing import Any
 
-from psycopg import Connection
-
 from services.api import fields, idempotency
 from services.api.auth import RECORD_WRITERS
 from services.api.bulk_lines import CSV, JSON_LINES, Line, read_csv, read_json_lines
@@ -20,6 +18,7 @@ from services.api.fields import StrictSchema
 from services.api.resources.access import reachable_table
 from services.api.routes import Answer, Route, Upload
 from shared.db.clock import server_now
+from shared.db.tenant_session import TenantSession
 from shared.domain.records import CustomTable
 from shared.effects.record_writes import create_records
 from shared.errors import Conflict
@@ -86,7 +85,7 @@ def _upload(upload: Upload) -> Answer:
     return Answer(body=store(upload, lines))
 
 
-def _table(conn: Connection, upload: Upload) -> CustomTable:
+def _table(conn: TenantSession, upload: Upload) -> CustomTable:
     return reachable_table(conn, upload.caller, upload.ids["table_id"])
 
 
@@ -95,7 +94,7 @@ def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
         yield batch
 
 
-def _store(conn: Connection, upload: Upload, batch: list[Line]) -> None:
+def _store(conn: TenantSession, upload: Upload, batch: list[Line]) -> None:
     rows = [line.cells for line in batch if line.cells is not None]
     if rows:
         create_records(conn, _table(conn, upload), rows, now=server_now(conn))
@@ -144,7 +143,7 @@ class _Key:
 
     def begin(self) -> _Progress:
         """Return how far an upload under the key has come before."""
-        with self._sessions() as conn:
+        with self._sessions() as conn, conn.transaction():
             known = lock_key(conn, tenant_id=self._tenant_id, key=self._key)
         if known is None:
             return _Progress()
@@ -167,7 +166,7 @@ class _Key:
         if self._hash.digest() != self._known:
             raise idempotency.reused()
 
-    def take(self, conn: Connection) -> None:
+    def take(self, conn: TenantSession) -> None:
         """Take the key, or lock it; raises Conflict when another upload under it is at work."""
         digest, now = self._hash.digest(), server_now(conn)
         take_key(conn, tenant_id=self._tenant_id, key=self._key, request_hash=digest, now=now)
@@ -177,17 +176,19 @@ class _Key:
                 "another upload with this Idempotency-Key is at work", code="upload_in_progress"
             )
 
-    def note(self, conn: Connection, batch: list[Line], progress: _Progress) -> None:
+    def note(self, conn: TenantSession, batch: list[Line], progress: _Progress) -> None:
         """Note, with the batch, that its lines are stored."""
         for line in batch:
             self._hash.update(line.raw)
         self._keep(conn, progress, status=None)
 
-    def finish(self, conn: Connection, progress: _Progress) -> None:
+    def finish(self, conn: TenantSession, progress: _Progress) -> None:
         """Note that the upload came to its end."""
         self._keep(conn, progress, status=200)
 
-    def _keep(self, conn: Connection, progress: _Progress, *, status: int | None) -> None:
+    def _keep(self, conn: TenantSession, progress: _Progress, *, status: int | None) -> None:
+        # An admin's key is of no tenant, whatever tenant the batch was stored in.
+        conn.bind(self._tenant_id)
         keep_answer(
             conn,
             tenant_id=self._tenant_id,

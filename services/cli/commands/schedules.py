@@ -8,6 +8,7 @@ import click
 from services.cli.api import TABLES, api_of_admin, api_of_moderator, api_option, find_table
 from services.cli.output import json_option, say_json, say_members, say_table
 from shared.db.connection import connect
+from shared.db.roles import SCANNER, require_role
 from shared.observability.logs import configure_logging
 from shared.settings import read_settings
 from shared.usecases import tick as ticks
@@ -60,7 +61,9 @@ def tick(table_limit: int, record_limit: int, api_url: str | None, as_json: bool
 def _tick_in_database(table_limit: int, record_limit: int) -> dict[str, Any]:
     settings = read_settings("cli")
     configure_logging(service="cli", log_format="console", level="WARNING")
-    with connect(settings.database_url.reveal(), application_name="duebook-cli") as conn:
+    url = settings.database_url.reveal()
+    require_role(url, SCANNER, application_name="duebook-cli")
+    with connect(url, application_name="duebook-cli", role=SCANNER) as conn:
         result = ticks.tick(conn, table_limit=table_limit, record_limit=record_limit)
     told = asdict(result)
     return {name: told[name] for name in _COUNTS}

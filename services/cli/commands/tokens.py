@@ -10,6 +10,7 @@ from psycopg import Connection
 from services.cli.output import json_option, say_json, say_table
 from shared.db.clock import server_now
 from shared.db.connection import connect
+from shared.db.tenant_session import TenantSession
 from shared.domain.tenants import ApiToken, Role, Tenant
 from shared.errors import NotFound
 from shared.queries.tenants import list_tenants, list_tokens
@@ -93,7 +94,7 @@ def revoke(token_id: UUID, tenant: str, as_json: bool) -> None:
         click.echo(f"token {token_id} is void")
 
 
-def _session() -> Connection:
+def _session() -> TenantSession:
     settings = read_settings("cli")
     return connect(settings.database_url.reveal(), application_name="duebook-cli")
 

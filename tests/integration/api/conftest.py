@@ -3,9 +3,10 @@
 import pytest
 
 from services.api.app import create_app
-from services.api.dependencies import Parts
+from services.api.dependencies import Parts, operator_sessions
 from shared.db.clock import server_now
 from shared.db.connection import open_pool
+from shared.db.roles import API
 from shared.settings import Secret
 from shared.tracking.click_store import PostgresClicks
 from shared.usecases.tokens import create_tenant, issue_token
@@ -22,15 +23,17 @@ from tests.integration.api.workspace import a_world
 
 
 @pytest.fixture
-def pool(database_url):
-    with open_pool(database_url, application_name="api-tests", size=4) as opened:
+def pool(login_url):
+    url = login_url(API)
+    with open_pool(url, application_name="api-tests", size=4, role=API) as opened:
         yield opened
 
 
 @pytest.fixture
-def parts(pool):
+def parts(pool, database_url):
     return Parts(
         sessions=pool.connection,
+        operator_sessions=operator_sessions(database_url),
         admin_token=Secret(ADMIN_TOKEN),
         clicks=PostgresClicks(),
         public_url=PUBLIC_URL,

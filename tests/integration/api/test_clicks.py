@@ -39,6 +39,7 @@ def make_app(sessions, clicks):
     return create_app(
         Parts(
             sessions=sessions,
+            operator_sessions=sessions,
             admin_token=Secret("a"),
             clicks=clicks,
             public_url=PUBLIC_URL,

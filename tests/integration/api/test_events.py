@@ -135,6 +135,7 @@ def test_an_event_that_was_taken_is_answered_though_the_look_behind_it_fails(
     app = create_app(
         Parts(
             sessions=pool.connection,
+            operator_sessions=pool.connection,
             admin_token=Secret(ADMIN_TOKEN),
             clicks=clicks,
             public_url=PUBLIC_URL,

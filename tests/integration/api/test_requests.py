@@ -223,6 +223,7 @@ def test_a_database_that_is_away_is_503():
 
     parts = Parts(
         sessions=away,
+        operator_sessions=away,
         admin_token=Secret("a"),
         clicks=PostgresClicks(),
         public_url=PUBLIC_URL,

@@ -13,10 +13,11 @@ from click.testing import CliRunner
 from werkzeug.serving import make_server
 
 from services.api.app import create_app
-from services.api.dependencies import Parts
+from services.api.dependencies import Parts, operator_sessions
 from services.cli.main import main
 from shared.db.clock import server_now
 from shared.db.connection import open_pool
+from shared.db.roles import API
 from shared.settings import Secret
 from shared.tracking.click_store import PostgresClicks
 from shared.usecases.tokens import create_tenant, issue_token
@@ -69,9 +70,10 @@ def tenant(conn):
 @pytest.fixture
 def api_url(database_url):
     """The address of an API that serves the database."""
-    with open_pool(database_url, application_name="api", size=4) as pool:
+    with open_pool(database_url, application_name="api", size=4, role=API) as pool:
         parts = Parts(
             sessions=pool.connection,
+            operator_sessions=operator_sessions(database_url),
             admin_token=Secret(ADMIN_TOKEN),
             clicks=PostgresClicks(),
             public_url="http://api.example.com",

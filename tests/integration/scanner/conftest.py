@@ -12,6 +12,7 @@ from services.cli.children import Child
 from services.cli.embedded_postgres import free_port
 from shared.db.clock import server_now
 from shared.db.connection import connect
+from shared.db.roles import SCANNER
 from shared.lifecycle import wait_until
 from shared.queries.workers import hold_liveness
 from tests.builders import SCHEDULES, a_stored_trigger
@@ -45,12 +46,12 @@ class ScannerProcess:
 
 
 @pytest.fixture
-def start_scanner(database_url, tmp_path):
+def start_scanner(login_url, tmp_path):
     """Starts scanner processes; waits until each is ready, unless told not to."""
     scanners = []
 
     def start(*, ready=True, **environment):
-        defaults = {"DATABASE_URL": database_url, "AMQP_URL": ""}
+        defaults = {"DATABASE_URL": login_url(SCANNER), "AMQP_URL": ""}
         log = tmp_path / f"scanner-{len(scanners)}.log"
         scanner = ScannerProcess(defaults | environment, log)
         scanners.append(scanner)

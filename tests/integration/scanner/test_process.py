@@ -198,8 +198,10 @@ def test_a_scanner_in_the_middle_of_much_work_ends_cleanly(
     assert second.child.stop(seconds=SECONDS) == 0
 
 
-def test_lost_database_sessions_are_replaced(start_scanner, a_clock_table, conn, count_runs):
-    scanner = start_scanner(**ROUND)
+def test_lost_database_sessions_are_replaced(
+    start_scanner, database_url, a_clock_table, conn, count_runs
+):
+    scanner = start_scanner(DATABASE_URL=database_url, **ROUND)  # sessions that conn may end
 
     conn.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

@@ -191,7 +191,7 @@ def click_and_schedule(conn, open_side, new_link):
 
 
 def click(side, link, *, now, clicks):
-    take_click(side, link.token, clicked_at=now, clicks=clicks)
+    take_click(side, link, clicked_at=now, clicks=clicks)
 
 
 def test_no_order_of_click_and_scheduling_loses_the_click(conn, clicks, click_and_schedule):

@@ -15,7 +15,12 @@ from shared.queries.tracking import (
     unlock,
 )
 from shared.tracking.click_store import PostgresClicks
-from shared.usecases.unlock_wait import check_and_complete_delay_wait, sweep_clicks, take_click
+from shared.usecases.unlock_wait import (
+    check_and_complete_delay_wait,
+    find_clicked,
+    sweep_clicks,
+    take_click,
+)
 from tests.builders_db import FAR_OFF, LONG_AGO, insert_tenant, row_of
 from tests.builders_delayed import insert_click, insert_link, insert_wait
 
@@ -43,7 +48,10 @@ def _is_unlocked(conn, wait):
 
 
 def _click(conn, token, **more):
-    return take_click(conn, token, **{"clicked_at": server_now(conn), "clicks": CLICKS} | more)
+    link = find_clicked(conn, token)
+    if link is not None:
+        take_click(conn, link, **{"clicked_at": server_now(conn), "clicks": CLICKS} | more)
+    return link
 
 
 def test_a_click_makes_the_wait_due_at_once_on_its_clicked_branch(conn, wait, token):

@@ -20,6 +20,7 @@ from shared.actions.action import Services
 from shared.actions.addresses import AddressPolicy
 from shared.actions.http import HttpCaller
 from shared.db.connection import connect, open_pool
+from shared.db.roles import WORKER
 from shared.domain.definitions import definition_body, definition_hash
 from shared.domain.work import ReferenceKind
 from shared.queries.invariants import list_violations
@@ -138,14 +139,14 @@ def make_bench(conn, database_url):
     made = []
 
     def make(*, worker_id=1, gateway_url=None, url=database_url, clicks=None):
-        pool = open_pool(url, application_name="worker", size=2)
+        pool = open_pool(url, application_name="worker", size=2, role=WORKER)
         caller = HttpCaller(
             policy=AddressPolicy(allowed_networks=(ip_network("127.0.0.0/8"),)),
             ports=range(1, 65536),
             user_agent="Duebook/test",
         )
         clicks = clicks or PostgresClicks()
-        committer = Committer(lambda: connect(url, application_name="committer"))
+        committer = Committer(lambda: connect(url, application_name="committer", role=WORKER))
         committer.start()
         holdings = Holdings()
         bench = None
@@ -171,7 +172,7 @@ def make_bench(conn, database_url):
             time=ServerTime(conn),
         )
         claimer = Claimer(
-            lambda: connect(url, application_name="claimer"),
+            lambda: connect(url, application_name="claimer", role=WORKER),
             worker_id=worker_id,
             holdings=holdings,
             lease_seconds=300,

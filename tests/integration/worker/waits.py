@@ -10,7 +10,7 @@ from shared.queries.line_users import find_line_user
 from shared.queries.tracking import insert_link
 from shared.queries.workflows import insert_workflow
 from shared.tracking.click_store import PostgresClicks
-from shared.usecases.unlock_wait import take_click
+from shared.usecases.unlock_wait import find_clicked, take_click
 from tests.builders_db import LONG_AGO, insert_tenant
 from tests.builders_delayed import insert_line_user
 
@@ -46,7 +46,8 @@ def a_wait(conn, *, tenant_id=None, seconds=-60, **columns):
 
 def click(conn, token, *, at=None):
     """Take a click in, as the API does; now, or as at that time."""
-    return take_click(conn, token, clicked_at=at or server_now(conn), clicks=PostgresClicks())
+    link = find_clicked(conn, token)
+    take_click(conn, link, clicked_at=at or server_now(conn), clicks=PostgresClicks())
 
 
 class ClickedMeanwhile(PostgresClicks):

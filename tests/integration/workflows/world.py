@@ -272,7 +272,7 @@ class World:
         clicked_at = self._moment(link, click.moment)
         try:
             visitor = self.stage.visitor.connect_once()
-            take_click(visitor, link.token, clicked_at=clicked_at, clicks=CLICKS)
+            take_click(visitor, link, clicked_at=clicked_at, clicks=CLICKS)
         finally:
             wait = self._wait_of(link)
             durable = tracking.find_click(self.conn, link.id)

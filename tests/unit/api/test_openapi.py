@@ -27,6 +27,7 @@ def app():
 
     parts = Parts(
         sessions=no_database,
+        operator_sessions=no_database,
         admin_token=Secret("admin"),
         clicks=PostgresClicks(),
         public_url="https://go.example.com",

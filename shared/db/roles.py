@@ -1,0 +1,56 @@
+"""The database roles of the services, which their sessions take as they begin (migration 0006)."""
+
+from contextlib import suppress
+
+import psycopg
+from psycopg import Connection
+
+from shared.db.connection import connect
+from shared.errors import Forbidden
+
+API = "duebook_api"
+SCANNER = "duebook_scanner"
+WORKER = "duebook_worker"
+ROLES = (API, SCANNER, WORKER)
+
+# Until release 16 a member may take the role; from then on it depends on how it was granted.
+_MAY_TAKE = """
+SELECT rolname, session_user, pg_has_role(
+    session_user,
+    oid,
+    CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END
+)
+FROM pg_roles
+WHERE rolname = ANY(%(roles)s)
+"""
+
+
+def require_role(url: str, role: str, *, application_name: str) -> None:
+    """Raise Forbidden unless the login of the URL may take this role, saying what to run.
+
+    Raises ``psycopg.OperationalError`` when the database is not reached.
+    """
+    with connect(url, application_name=application_name) as conn:
+        fault = role_fault(conn, role)
+    if fault is not None:
+        raise Forbidden(fault, code="database_role_missing")
+
+
+def require_role_if_reached(url: str, role: str, *, application_name: str) -> None:
+    """Do the same at the start of a service; a database that is away may come back later."""
+    with suppress(psycopg.OperationalError):
+        require_role(url, role, application_name=application_name)
+
+
+def role_fault(conn: Connection, role: str) -> str | None:
+    """Return why the login of a session may not take the role, None when it may."""
+    found = conn.execute(_MAY_TAKE, {"roles": [role]}).fetchone()
+    if found is None:
+        return f"the database has no role {role}: run duebook migrate"
+    _, login, may_take = found
+    if may_take:
+        return None
+    return (
+        f'the database\'s role "{login}" may not act as {role}: let a superuser run'
+        f' GRANT {role} TO "{login}"'
+    )

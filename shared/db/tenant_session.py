@@ -1,0 +1,48 @@
+"""A session that row level security lets see the rows of one tenant.
+
+The tenant is told anew in each transaction, for that transaction alone: a session that a pooler
+hands to somebody else between two transactions carries nobody's tenant with it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+from psycopg import Connection, Transaction
+from psycopg.pq import TransactionStatus
+
+_TELL = "SELECT set_config('duebook.tenant', %s, true)"
+
+
+class TenantSession(Connection):
+    """A session whose outermost transactions begin with its tenant.
+
+    Statements in no transaction have none: of the tables of tenants they see no row.
+    """
+
+    _tenant_id: UUID | None = None
+
+    def bind(self, tenant_id: UUID | None) -> None:
+        """Act in this tenant, or in none, from now on, in the open transaction too."""
+        if tenant_id == self._tenant_id:
+            return
+        self._tenant_id = tenant_id
+        if not self._is_idle():
+            self._tell()
+
+    @contextmanager
+    def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> Iterator[Transaction]:
+        """Run the block in a transaction, as psycopg does, in the session's tenant."""
+        is_outermost = self._is_idle()
+        with super().transaction(savepoint_name, force_rollback) as transaction:
+            if is_outermost and self._tenant_id is not None:
+                self._tell()
+            yield transaction
+
+    def _is_idle(self) -> bool:
+        return self.info.transaction_status == TransactionStatus.IDLE
+
+    def _tell(self) -> None:
+        self.execute(_TELL, ["" if self._tenant_id is None else str(self._tenant_id)])
