@@ -35,7 +35,7 @@ class ChangeSchema(StrictSchema):
     after = fields.Json()
 
 
-class ConsequenceSchema(StrictSchema):
+class PlannedConsequenceSchema(StrictSchema):
     """What a trigger on schedule will do once it is saved; ``truncated``: at least that."""
 
     fires_next_tick = fields.Integer(required=True)
@@ -60,7 +60,7 @@ class PlanItemSchema(StrictSchema):
     changes = fields.Items(fields.Nested(ChangeSchema), required=True)
     more_changes = fields.Boolean(required=True)
     problems = fields.Items(fields.Nested(ProblemErrorSchema), required=True)
-    consequence = fields.Nested(ConsequenceSchema, required=True, allow_none=True)
+    consequence = fields.Nested(PlannedConsequenceSchema, required=True, allow_none=True)
 
 
 class ActionCountsSchema(StrictSchema):
