@@ -5,6 +5,7 @@ from prometheus_client import REGISTRY
 
 from services.scanner.steps import Scanner
 from tests.builders_db import FAR_OFF, LONG_AGO, row_of
+from tests.builders_staged import insert_change
 from tests.builders_work import insert_work, insert_works
 
 KINDS = ("trigger_run", "scheduled_action")
@@ -36,6 +37,15 @@ def test_what_is_due_held_and_stuck_is_measured(conn, scanner, kind):
     assert _value("duebook_stuck_work", kind=kind) == 4
     assert _value("duebook_stuck_work", kind=other) == 0
     assert _value("duebook_oldest_due_seconds") > 0
+
+
+def test_what_waits_for_a_review_is_measured(conn, scanner):
+    for status in ("pending", "pending", "approved", "rejected", "applied", "failed"):
+        insert_change(conn, status=status)
+
+    scanner.measure(conn)
+
+    assert _value("duebook_changes_to_review") == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -16,7 +16,15 @@ from shared.messaging.amqp_publisher import AmqpPublisher
 from shared.queries.notifications import listen_for_work
 from shared.queries.workers import hold_liveness
 from shared.usecases.announce import Announcer, recover
-from tests.builders_db import FAR_OFF, LONG_AGO, insert_runs, insert_worker, row_of
+from tests.builders_db import (
+    FAR_OFF,
+    LONG_AGO,
+    insert_runs,
+    insert_table,
+    insert_worker,
+    row_of,
+)
+from tests.builders_staged import insert_change
 from tests.builders_work import insert_works
 
 FIRE_BATCH = 10
@@ -281,3 +289,34 @@ def test_what_is_taken_back_is_told_to_those_who_wait(conn, other_conn):
 
     assert [one.channel for one in other_conn.notifies(timeout=5, stop_after=1)] == ["duebook_work"]
     assert list(other_conn.notifies(timeout=0)) == []
+
+
+def test_approved_changes_are_urgent_and_share_the_room_with_runs(
+    conn, announcer, publisher, channel, living_worker
+):
+    insert_works(conn, "trigger_run", count=60, urgent=True)
+    table = insert_table(conn)
+    for _ in range(60):
+        insert_change(conn, table, status="approved")
+    insert_change(conn, table)
+
+    for _ in range(2):
+        assert announcer.announce(conn) == 40
+        assert publisher.depths()[topology.FIRE] == 0
+        channel.queue_purge(topology.EXECUTE)
+
+    assert {_announcements(conn, kind) for kind in ("trigger_run", "staged_change")} == {40}
+
+
+def test_a_change_that_the_broker_did_not_confirm_is_due_again_at_once(
+    conn, announcer, publisher, channel, living_worker
+):
+    announcer.announce(conn)  # declares what the next step takes away
+    channel.queue_delete(topology.EXECUTE)
+    change = insert_change(conn, status="approved")
+
+    assert Announcer(_WithoutDepths(publisher), **BATCHES, high_water=100).announce(conn) == 0
+
+    assert row_of(conn, "staged_change", change)["announcements"] == 0
+    assert announcer.announce(conn) == 1
+    assert row_of(conn, "staged_change", change)["announcements"] == 1

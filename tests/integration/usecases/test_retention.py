@@ -19,6 +19,7 @@ from tests.builders_db import (
     row_of,
 )
 from tests.builders_delayed import insert_action, insert_execution, insert_link
+from tests.builders_staged import insert_change
 
 
 @pytest.fixture
@@ -47,6 +48,25 @@ def test_ended_runs_go_when_they_are_old(conn, now):
     _delete_all(conn, now)
 
     assert _ids(conn, "trigger_run") == {young, waiting, held}
+
+
+def test_staged_changes_go_when_they_ended_long_ago_and_their_run_is_gone(conn, now):
+    table = insert_table(conn)
+    old, young = LONG_AGO, now - timedelta(days=89)
+    kept_run = insert_run(conn, table, status="done", finished_at=young)
+    old_run = insert_run(conn, table, status="done", finished_at=old)
+    for status in ("rejected", "applied", "failed"):
+        insert_change(conn, table, status=status, run_id=old_run)
+    kept = {
+        insert_change(conn, table, run_id=old_run),
+        insert_change(conn, table, status="approved", run_id=old_run),
+        insert_change(conn, table, status="rejected", run_id=old_run, finished_at=young),
+        insert_change(conn, table, status="applied", run_id=kept_run),
+    }
+
+    _delete_all(conn, now)
+
+    assert _ids(conn, "staged_change") == kept
 
 
 def test_many_old_runs_go_in_several_batches(conn, now):

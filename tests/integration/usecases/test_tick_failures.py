@@ -4,8 +4,17 @@ import pytest
 
 from shared.usecases.tick import tick
 from tests.builders import a_trigger
-from tests.builders_db import LONG_AGO, NOW, insert_run, insert_table, insert_worker, row_of
+from tests.builders_db import (
+    FAR_OFF,
+    LONG_AGO,
+    NOW,
+    insert_run,
+    insert_table,
+    insert_worker,
+    row_of,
+)
 from tests.builders_delayed import insert_action
+from tests.builders_staged import insert_change
 from tests.integration.usecases.world import (
     DATE,
     OTHER_ID,
@@ -164,6 +173,31 @@ def test_a_scheduled_action_is_swept_and_counts_as_no_run(conn, other_conn):
 
     assert row_of(conn, "scheduled_action", held)["status"] == "pending"
     assert heard() == 2
+
+
+def test_an_approved_change_whose_announcement_was_lost_is_offered_again(conn, other_conn):
+    heard = hear(other_conn, "duebook_work")
+    for announcements in (0, 1, 2):
+        insert_change(conn, status="approved", announcements=announcements)
+    insert_change(conn, status="approved", announcements=1, announce_at=FAR_OFF)
+    insert_change(conn)
+
+    result = tick(conn, now=NOW)
+
+    assert (result.staged_changes_requeued, result.trigger_runs_requeued) == (2, 0)
+    assert heard() == 1
+
+
+def test_a_sweep_of_changes_that_fails_counts_nothing_and_stops_no_other(conn):
+    insert_change(conn, status="approved", announcements=1)
+    insert_run(conn, announcements=1)
+    save(conn, insert_table(conn), a_trigger())
+    conn.execute("ALTER TABLE staged_change RENAME COLUMN announcements TO told")
+
+    result = tick(conn, now=NOW)
+
+    assert (result.runs_created, result.trigger_runs_requeued) == (1, 1)
+    assert result.staged_changes_requeued == 0
 
 
 def test_a_sweep_that_fails_counts_nothing_and_the_tick_succeeds(conn):
