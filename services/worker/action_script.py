@@ -61,6 +61,7 @@ class ActionScript:
             idempotency_key=_key(action),
             services=services,
             connect=connect,
+            schedule_zone="UTC" if self.definition is None else self.definition.schedule_zone,
         )
 
     def finish(self, receipts: Receipts, *, now: datetime) -> Finish:

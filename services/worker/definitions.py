@@ -39,6 +39,11 @@ class Definition:
         actions: list[dict[str, Any]] = self.trigger["actions"]
         return actions
 
+    @property
+    def schedule_zone(self) -> str:
+        """The name of the schedule's zone; UTC where it has none."""
+        return str((self.trigger.get("schedule") or {}).get("timezone", "UTC"))
+
 
 class Definitions:
     """The definitions used last; a definition never changes, so nothing here goes stale."""

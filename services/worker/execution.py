@@ -9,9 +9,9 @@ from typing import Any, Literal, Protocol
 from psycopg import Connection, InternalError, OperationalError
 
 from services.worker.steps import Finish, Follow, Receipts, Save
-from shared.actions.action import ActionContext, Config, Effect, Services
+from shared.actions.action import ActionContext, Config, Effect, Services, Unfinished
 from shared.actions.failures import ActionFailed
-from shared.domain.runs import is_settled, receipt, run_error
+from shared.domain.runs import is_settled, is_unfinished, receipt, run_error
 from shared.domain.strict_json import Json
 from shared.domain.work import Claimed
 from shared.errors import Unavailable
@@ -28,11 +28,17 @@ class Performed(Protocol):
         ...
 
     def effect(self, services: Services) -> Effect:
-        """Return whether an execution stays in our database or can be sent twice."""
+        """Return whether an execution stays in our database or can be sent twice.
+
+        Stepwise: it stays there, and may take more than one transaction.
+        """
         ...
 
-    def execute(self, config: Config, context: ActionContext) -> dict[str, Json]:
-        """Do it, and return what the receipt tells beside the common keys. Raises ActionFailed."""
+    def execute(self, config: Config, context: ActionContext) -> dict[str, Json] | Unfinished:
+        """Do it, and return what the receipt tells beside the common keys. Raises ActionFailed.
+
+        A stepwise action may return after a step.
+        """
         ...
 
 
@@ -108,6 +114,12 @@ class Execution:
         return self.work.open_action == self.position
 
     @property
+    def progress(self) -> Mapping[str, Json] | None:
+        """What the action had done when it did not get to its end."""
+        known = self._known
+        return None if known is None else known.get("progress")
+
+    @property
     def is_sent_once(self) -> bool:
         """Whether it must not be sent again when the outcome of a call is unknown."""
         return self.config.get("on_unknown") == "fail"
@@ -127,22 +139,41 @@ class Execution:
             return Save(work=self.work, receipts=receipts, is_ok=True)
         return self.script.finish(receipts, now=now)
 
+    def after_step(self, done: Unfinished, *, now: datetime) -> Save:
+        """Return the step that writes how far a stepwise action has come."""
+        result = {"transient": True, "unfinished": True, "progress": done.progress}
+        receipts = self._with(ok=False, detail=done.detail, now=now, result=result)
+        return Save(work=self.work, receipts=receipts, is_ok=False)
+
     def after_failure(self, failure: Failure, *, now: datetime) -> Receipts:
-        """Return the work's receipts with this failure's."""
+        """Return the work's receipts with this failure's; what was done before stays noted."""
         result = {**failure.result, "transient": failure.transient}
+        if self.progress is not None:
+            result["progress"] = self.progress
         return self._with(ok=False, detail=failure.detail, now=now, result=result)
+
+    @property
+    def _known(self) -> Mapping[str, Any] | None:
+        """The receipt of an earlier execution of this action."""
+        return self.receipts[self.position] if self.position < len(self.receipts) else None
 
     def _with(
         self, *, ok: bool, detail: str | None, now: datetime, result: Mapping[str, Any]
     ) -> Receipts:
         """Return the receipts with this action's: ``action_results[i]`` belongs to action i."""
-        before = self.receipts[self.position] if self.position < len(self.receipts) else None
+        known = self._known
+        started_at, attempts = self.started_at, 1
+        if known is not None and is_unfinished(known):  # one execution, however many steps
+            started_at = datetime.fromisoformat(known["started_at"])
+            attempts = known["attempts"]
+        elif known is not None:
+            attempts = known["attempts"] + 1
         new = receipt(
             self.config["type"],
             ok=ok,
             detail=detail,
-            attempts=before["attempts"] + 1 if before else 1,
-            started_at=self.started_at,
+            attempts=attempts,
+            started_at=started_at,
             finished_at=now,
             result=result,
         )
@@ -156,6 +187,11 @@ def next_position(actions: Sequence[Config], receipts: Receipts, *, start: int) 
         if known is None or not is_settled(known, action=config):
             return position
     return None
+
+
+def start_behind(position: int, receipts: Receipts) -> int:
+    """Return where to go on after an execution: at the same action, if that is in its middle."""
+    return position if is_unfinished(receipts[position]) else position + 1
 
 
 def first_error(receipts: Receipts) -> str | None:

@@ -24,6 +24,7 @@ from services.worker.execution import (
     finish,
     first_error,
     next_position,
+    start_behind,
 )
 from services.worker.holdings import Held
 from services.worker.server_time import ServerTime
@@ -37,9 +38,10 @@ from services.worker.steps import (
     tell_outcome,
     write_steps,
 )
-from shared.actions.action import ActionContext, Services
+from shared.actions.action import ActionContext, Services, Unfinished
 from shared.actions.failures import ActionFailed
 from shared.domain.runs import run_error
+from shared.domain.strict_json import Json
 from shared.domain.work import MAX_RETRIES, Claimed, retry_delay_seconds
 from shared.errors import AppError
 from shared.observability import metrics
@@ -97,7 +99,7 @@ class Performer:
         receipts: Receipts | None = script.work.action_results
         position: int | None = None
         while receipts is not None:
-            start = 0 if position is None else position + 1
+            start = 0 if position is None else start_behind(position, receipts)
             position = next_position(script.actions, receipts, start=start)
             if position is None:
                 self.end(script.finish(receipts, now=self._time.now()))
@@ -137,7 +139,7 @@ class Performer:
         return held.has_time_for(self._services.deadline_seconds) and self._may_begin()
 
     def stays_here(self, action: Performed) -> bool:
-        """Whether an action stays in our database."""
+        """Whether an action stays in our database, and takes one transaction."""
         return action.effect(self._services) == "internal"
 
     def count_ok(self, execution: Execution, action: Performed) -> None:
@@ -152,10 +154,7 @@ class Performer:
         if action is None:
             return self._fail(execution, Failure(detail=UNKNOWN_TYPE, transient=False))
         try:
-            if self.stays_here(action):
-                step = self._apply(execution, action)
-            else:
-                step = self._call(execution, action, held)
+            step = self._do(execution, action, held)
         except (FencedOut, NotBegun):
             raise
         except OutcomeUnknown as error:
@@ -167,21 +166,33 @@ class Performer:
                 _log.exception("action_crashed", action_type=action.type)
             metrics.ACTION_OUTCOMES.labels(type=action.type, ok="false").inc()
             return self._fail(execution, execution.settled(failure_of(error)))
-        self.count_ok(execution, action)
+        if isinstance(step, Finish) or step.is_ok:
+            self.count_ok(execution, action)
         return step.receipts if isinstance(step, Save) else None
 
+    def _do(self, execution: Execution, action: Performed, held: Held) -> Save | Finish:
+        if action.effect(self._services) == "external":
+            return self._call(execution, action, held)
+        return self._apply(execution, action)
+
     def _apply(self, execution: Execution, action: Performed) -> Save | Finish:
-        """An internal action: effect, receipt and lease check in one transaction."""
+        """An internal action, or a step: effect, receipt and lease check in one transaction."""
         with self.session() as conn:
             context = self.context(execution, conn)
             with unknown_when_lost(conn), conn.transaction():
-                result = action.execute(execution.config, context)
-                step = execution.after_success(result, now=self._time.now())
+                step = self._step_after(execution, action.execute(execution.config, context))
                 if not write_steps(conn, [step]):
                     raise FencedOut
             tell_outcome(step)
             complete(context, conn, step)
         return step
+
+    def _step_after(
+        self, execution: Execution, result: dict[str, Json] | Unfinished
+    ) -> Save | Finish:
+        if isinstance(result, Unfinished):
+            return execution.after_step(result, now=self._time.now())
+        return execution.after_success(result, now=self._time.now())
 
     def _call(self, execution: Execution, action: Performed, held: Held) -> Save | Finish:
         """An external action: intent, call, receipt, each committed before the next begins."""
@@ -193,6 +204,7 @@ class Performer:
             raise NotBegun("too little of the lease was left", is_unsent=True)
         try:
             result = action.execute(execution.config, self.context(execution, None))
+            assert not isinstance(result, Unfinished)
         except NotBegun as error:  # sessions are borrowed before the call
             raise NotBegun(str(error), is_unsent=True) from error
         step = execution.after_success(result, now=self._time.now())
@@ -251,12 +263,14 @@ class Performer:
 
     def context(self, execution: Execution, conn: Connection | None) -> ActionContext:
         """Return what an action is given; ``conn`` is the session of an internal one."""
-        return execution.script.context(
+        context = execution.script.context(
             execution.position,
             now=execution.started_at,
             services=self._services,
             connect=self.session if conn is None else lambda: nullcontext(conn),
         )
+        progress = execution.progress
+        return context if progress is None else replace(context, progress=progress)
 
 
 @contextmanager

@@ -76,6 +76,7 @@ class RunScript:
             idempotency_key=self._key(position),
             services=services,
             connect=connect,
+            schedule_zone=self.definition.schedule_zone,
         )
 
     def finish(self, receipts: Receipts, *, now: datetime) -> Finish:

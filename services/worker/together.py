@@ -21,7 +21,7 @@ from services.worker.performer import (
 )
 from services.worker.server_time import ServerTime
 from services.worker.steps import Finish, Save, ids_of, tell_outcome, write_steps
-from shared.actions.action import ActionContext
+from shared.actions.action import ActionContext, Unfinished
 from shared.lifecycle import monotonic
 
 # So long a transaction takes in further actions; what other sessions wait for is held no longer.
@@ -112,6 +112,7 @@ class Together:
         context = self._performer.context(execution, conn)
         with structlog.contextvars.bound_contextvars(**ids_of(execution.work)):
             result = member.action.execute(execution.config, context)
+        assert not isinstance(result, Unfinished)  # none that is stepwise is a member
         step = execution.after_success(result, now=self._time.now())
         return _Done(member=member, execution=execution, context=context, step=step)
 

@@ -36,12 +36,25 @@ __all__ = [
     "Lookup",
     "SchemaClass",
     "Services",
+    "Unfinished",
 ]
 
-Effect = Literal["internal", "external"]
+Effect = Literal["internal", "stepwise", "external"]
+"""Where an action acts: in our database, at once or in steps, or at somebody else's."""
 Config = Mapping[str, Any]
 """The settings of one action as authored, tokens and all."""
 SchemaClass = type[ActionSchema]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """What a stepwise action has done so far; it is executed again, and given it as ``progress``.
+
+    ``detail`` is for people who look meanwhile.
+    """
+
+    progress: Mapping[str, Json]
+    detail: str
 
 
 class Lookup(Protocol):
@@ -109,6 +122,8 @@ class ActionContext:
     session: for an internal action the open transaction in which its receipt is written too, for an
     external one a session of the pool, which is not held during the call. What an action puts into
     ``after_commit`` is done once its receipt is committed.
+    ``schedule_zone`` is the name of the schedule's zone. ``progress`` is what an earlier execution
+    of a stepwise action left.
     """
 
     tenant_id: UUID
@@ -126,6 +141,8 @@ class ActionContext:
     services: Services
     connect: Callable[[], AbstractContextManager[Connection]]
     after_commit: list[Callable[[], None]] = field(default_factory=list)
+    schedule_zone: str = "UTC"
+    progress: Mapping[str, Json] | None = None
 
     def render(self, value: Json, *, template: TemplateContext | None = None) -> Json:
         """Return ``value`` with its tokens replaced. Raises ActionFailed when that grows too long.
@@ -163,7 +180,10 @@ class Action(Protocol):
     templated: ClassVar[tuple[str, ...]]
 
     def effect(self, services: Services) -> Effect:
-        """Return whether an execution stays in our database or can be sent twice."""
+        """Return whether an execution stays in our database or can be sent twice.
+
+        Stepwise: it stays there, and may take more than one transaction.
+        """
         ...
 
     def check(self, config: Config, context: CheckContext) -> list[Fault]:
@@ -173,6 +193,9 @@ class Action(Protocol):
         """
         ...
 
-    def execute(self, config: Config, context: ActionContext) -> dict[str, Json]:
-        """Do it, and return what the receipt tells beside the common keys. Raises ActionFailed."""
+    def execute(self, config: Config, context: ActionContext) -> dict[str, Json] | Unfinished:
+        """Do it, and return what the receipt tells beside the common keys. Raises ActionFailed.
+
+        A stepwise action may return after a step.
+        """
         ...

@@ -197,6 +197,11 @@ def is_settled(known: Mapping[str, Any], *, action: Mapping[str, Any]) -> bool:
     return not known["transient"] and action.get("on_error") == "continue"
 
 
+def is_unfinished(known: Mapping[str, Any]) -> bool:
+    """Tell whether a receipt is that of an action between two of its steps."""
+    return bool(known.get("unfinished", False))
+
+
 def idempotency_key(
     *,
     tenant_id: UUID,
