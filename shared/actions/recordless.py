@@ -18,6 +18,8 @@ _ON_ROWS = ("update_record", "delete_record")
 
 def recordless_faults(action: Mapping[str, Any], context: CheckContext) -> list[Fault]:
     """Return what the action's place does not let it do; it may be of any shape."""
+    if action["type"] == "materialize_slots":
+        return _daily_faults(context)
     if context.on_events:
         return list(islice(_event_faults(action, context), MAX_TOLD))
     match context.schedule_kind:
@@ -43,6 +45,18 @@ def recordless_link_faults(link: Json, context: CheckContext) -> list[Fault]:
             return [_fault("record_context_required", "", message)]
         case _:
             return []
+
+
+def _daily_faults(context: CheckContext) -> list[Fault]:
+    """Refuse what only a daily trigger may have; a schedule of no kind is at fault itself."""
+    if not context.on_events and context.on == "schedule":
+        place = f"{context.schedule_kind} schedule"
+        if context.schedule_kind in (None, "daily"):
+            return []
+    else:
+        place = context.place if context.on_events else f"{context.on} trigger"
+    message = f"materialize_slots is only allowed in a daily schedule trigger, not in a {place}"
+    return [_fault("daily_only", "/type", message)]
 
 
 def _event_faults(action: Mapping[str, Any], context: CheckContext) -> Iterator[Fault]:

@@ -8,6 +8,7 @@ from shared.actions.create_record import CreateRecord
 from shared.actions.delete_record import DeleteRecord
 from shared.actions.invoke_command import InvokeCommand
 from shared.actions.lookups import Remembered
+from shared.actions.materialize_slots import MaterializeSlots
 from shared.actions.notify import Notify
 from shared.actions.recordless import recordless_faults, recordless_link_faults
 from shared.actions.schemas import schema_faults
@@ -31,6 +32,7 @@ ACTIONS: Mapping[str, Action] = {
     "update_record": UpdateRecord(),
     "delete_record": DeleteRecord(),
     "invoke_command": InvokeCommand(),
+    "materialize_slots": MaterializeSlots(),
     "start_workflow": StartWorkflow(),
 }
 

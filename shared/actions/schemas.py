@@ -88,6 +88,44 @@ def choice(*choices: str) -> fields.String:
     )
 
 
+def integer(minimum: int, maximum: int, *, required: bool = False) -> fields.Raw:
+    """Return a field for an integer within bounds; booleans and floats are none."""
+
+    def is_within(value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+            raise ValidationError(f"must be an integer from {minimum} to {maximum}")
+
+    return fields.Raw(
+        required=required,
+        validate=is_within,
+        metadata={"type": "integer", "minimum": minimum, "maximum": maximum},
+        error_messages=_MESSAGES,
+    )
+
+
+def flag() -> fields.Raw:
+    """Return a field for true or false."""
+    return fields.Raw(validate=_is_flag, metadata={"type": "boolean"}, error_messages=_MESSAGES)
+
+
+def nested(schema: type[Schema]) -> fields.Nested:
+    """Return a required field for an object with keys of its own."""
+    return fields.Nested(schema, required=True, error_messages=_MESSAGES)
+
+
+def values() -> fields.List[Any]:
+    """Return a field for a list of anything."""
+    return fields.List(
+        fields.Raw(allow_none=True), error_messages={**_MESSAGES, "invalid": "must be a list"}
+    )
+
+
+class PartSchema(Schema):
+    """An object within an action. Unknown keys are refused."""
+
+    error_messages = _SCHEMA_MESSAGES
+
+
 def identifier() -> fields.String:
     """Return a required field for a UUID in its usual spelling."""
     return fields.String(
@@ -195,11 +233,18 @@ def _leaves(errors: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
     match errors:
         case dict():
             for key, inner in errors.items():
-                yield from _leaves(inner, (*path, str(key)))
+                # So marshmallow says that what should be an object is none; a key may be called so.
+                is_whole = (key, inner) == ("_schema", [_SCHEMA_MESSAGES["type"]])
+                yield from _leaves(inner, path if is_whole else (*path, str(key)))
         case [dict() as inner, *_]:
             yield from _leaves(inner, path)
         case [reason, *_]:
             yield path, str(reason)
+
+
+def _is_flag(value: object) -> None:
+    if not isinstance(value, bool):
+        raise ValidationError("must be true or false")
 
 
 def _is_uuid(value: str) -> None:

@@ -1,0 +1,217 @@
+"""materialize_slots: spread the lines of a roster into bookable slots over the days ahead."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
+from typing import Any, ClassVar
+from uuid import UUID
+
+from marshmallow import ValidationError, fields
+from psycopg import Connection
+
+from shared.actions.action import (
+    ActionContext,
+    CheckContext,
+    Config,
+    Effect,
+    SchemaClass,
+    Services,
+    Unfinished,
+)
+from shared.actions.failures import ActionFailed
+from shared.actions.record_cells import columns_as_frozen
+from shared.actions.schemas import (
+    ActionSchema,
+    PartSchema,
+    flag,
+    identifier,
+    integer,
+    kind,
+    nested,
+    text,
+    values,
+)
+from shared.actions.slot_plans import FindTable, SlotPlan, read_plan
+from shared.domain.columns import MAX_NAME
+from shared.domain.faults import cut
+from shared.domain.records import CustomTable
+from shared.domain.rosters import Roster, read_roster, wall_text
+from shared.domain.strict_json import Json
+from shared.effects.slot_writes import Filled, Filling, fill
+from shared.errors import AppError, Fault
+from shared.queries.custom_tables import find_table
+from shared.queries.records import list_records
+from shared.schedule.slots import MINUTES_OF_A_DAY, Grid, Horizon, Stretch, first_stretch
+from shared.schedule.zones import find_zone
+
+MAX_HORIZON_DAYS = 90
+MAX_ROWS = 10_000
+"""Rows of a roster, with those that ``when`` leaves out."""
+SLOTS_OF_A_STEP = 5_000
+"""What one transaction looks at: well below a second, and no transaction may take five."""
+
+_COUNTED = ("created", "kept", "pruned")
+
+
+def _check_zone(name: str) -> None:
+    if find_zone(name) is None:
+        raise ValidationError(
+            f"'{cut(name)}' is not a known IANA zone. "
+            "use an IANA name like 'Asia/Taipei' or 'America/New_York'"
+        )
+
+
+class SlotRosterSchema(PartSchema):
+    """The table of lines, and its columns by what they say; either ``weekday`` or ``date``."""
+
+    table_id = identifier()
+    resource = text(limit=MAX_NAME)
+    weekday = text(limit=MAX_NAME, required=False)
+    date = text(limit=MAX_NAME, required=False)
+    start = text(limit=MAX_NAME)
+    end = text(limit=MAX_NAME)
+    valid_from = text(limit=MAX_NAME, required=False)
+    valid_to = text(limit=MAX_NAME, required=False)
+    when = values()
+
+
+class SlotTargetSchema(PartSchema):
+    """The table of slots, and its columns by what they say."""
+
+    table_id = identifier()
+    resource = text(limit=MAX_NAME)
+    start = text(limit=MAX_NAME)
+    end = text(limit=MAX_NAME)
+    status = text(limit=MAX_NAME)
+
+
+class MaterializeSlotsSchema(ActionSchema):
+    """``timezone`` is the schedule's where it is left out."""
+
+    type = kind("materialize_slots")
+    roster = nested(SlotRosterSchema)
+    target = nested(SlotTargetSchema)
+    slot_minutes = integer(5, MINUTES_OF_A_DAY, required=True)
+    gap_minutes = integer(0, MINUTES_OF_A_DAY)
+    horizon_days = integer(1, MAX_HORIZON_DAYS, required=True)
+    timezone = fields.String(
+        validate=_check_zone,
+        error_messages={
+            "null": "must not be null",
+            "invalid": "must be an IANA name string (e.g. 'Asia/Taipei')",
+        },
+    )
+    prune = flag()
+
+
+class MaterializeSlots:
+    """Makes the slots ahead what the roster yields, in as many steps as there are slots for."""
+
+    type: ClassVar[str] = "materialize_slots"
+    schema: ClassVar[SchemaClass] = MaterializeSlotsSchema
+    templated: ClassVar[tuple[str, ...]] = ()
+
+    def effect(self, services: Services) -> Effect:
+        """Return stepwise."""
+        return "stepwise"
+
+    def check(self, config: Config, context: CheckContext) -> list[Fault]:
+        """Refuse tables that the tenant does not have or that take no slots, and wrong columns."""
+        _, faults = read_plan(config, context.lookup.find_table)
+        return faults
+
+    def execute(self, config: Config, context: ActionContext) -> dict[str, Json] | Unfinished:
+        """Do the next step: it goes on where the one before it ended."""
+        progress = context.progress or {}
+        with context.connect() as conn:
+            sowing = Sowing.of(conn, config, _tables_of(conn, context), context.schedule_zone)
+            horizon = sowing.horizon(context.now, since=progress.get("until"))
+            stretch = sowing.stretch(horizon)
+            filling = sowing.filling(now=context.now, depth=context.depth + 1)
+            try:
+                filled = fill(conn, filling, stretch)
+            except AppError as error:
+                raise ActionFailed(error.message) from error
+        counts = added(progress, filled)
+        if stretch.until < horizon.until:
+            reached = wall_text(stretch.until)
+            return Unfinished(
+                progress={**counts, "until": reached}, detail=f"slots are made up to {reached}"
+            )
+        return {**counts, **sowing.roster.told()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sowing:
+    """What an action is about to do, read from its settings, the tables and the roster's rows."""
+
+    config: Config
+    plan: SlotPlan
+    roster: Roster
+    zone: tzinfo
+
+    @classmethod
+    def of(
+        cls, conn: Connection, config: Config, find_table: FindTable, schedule_zone: str
+    ) -> "Sowing":
+        """Read it. Raises ActionFailed when it cannot be done as things are now."""
+        plan, faults = read_plan(config, find_table)
+        if plan is None:
+            raise ActionFailed(faults[0].message)
+        name = config.get("timezone", schedule_zone)
+        zone = find_zone(name)
+        if zone is None:
+            raise ActionFailed(f"'{cut(name)}' is not a known zone")
+        return cls(config=config, plan=plan, roster=_roster(conn, plan), zone=zone)
+
+    def horizon(self, now: datetime, *, since: object = None) -> Horizon:
+        """Return the days ahead, from the wall time ``since`` on."""
+        horizon = Horizon.of(now, days=self.config["horizon_days"], zone=self.zone)
+        if horizon is None:
+            raise ActionFailed("there are no days ahead")
+        if since is None:
+            return horizon
+        return horizon.from_wall(datetime.fromisoformat(str(since)).replace(tzinfo=self.zone))
+
+    def stretch(self, horizon: Horizon) -> Stretch:
+        """Return the slots of the next step."""
+        grid = Grid(
+            slot_minutes=self.config["slot_minutes"],
+            gap_minutes=self.config.get("gap_minutes", 0),
+            zone=self.zone,
+        )
+        return first_stretch(self.roster.lines, grid, horizon, size=SLOTS_OF_A_STEP)
+
+    def filling(self, *, now: datetime, depth: int) -> Filling:
+        """Return how the table of slots is filled."""
+        return Filling(
+            table=self.plan.target,
+            columns=self.plan.slots,
+            roster=self.plan.roster,
+            prune=self.config.get("prune", False),
+            depth=depth,
+            now=now,
+        )
+
+
+def added(counts: Mapping[str, Any], filled: Filled) -> dict[str, Json]:
+    """Return the counts of several steps, with one more."""
+    return {name: counts.get(name, 0) + getattr(filled, name) for name in _COUNTED}
+
+
+def _tables_of(conn: Connection, context: ActionContext) -> FindTable:
+    def find(table_id: UUID) -> CustomTable | None:
+        table = find_table(conn, table_id)
+        if table is None or table.trashed_at or table.tenant_id != context.tenant_id:
+            return None
+        own = table.id == context.table_id
+        return replace(table, columns=columns_as_frozen(table, context)) if own else table
+
+    return find
+
+
+def _roster(conn: Connection, plan: SlotPlan) -> Roster:
+    page = list_records(conn, plan.roster, limit=MAX_ROWS, predicates=plan.when)
+    if page.after is not None:
+        raise ActionFailed(f"the roster has more rows than are read at most: {MAX_ROWS}")
+    return read_roster(page.records, plan.lines, plan.slots)
