@@ -19,6 +19,9 @@ _WAIT_SECONDS = 1.0
 _PAUSE_LIMIT_SECONDS = 5.0
 # Once a thread is free, wait this long for others: claims of one cost more than the work.
 _COMPANY_SECONDS = 0.002
+# So much is taken ahead of the threads as came to an end in so long a time of late: it can start
+# soon, and no thread waits for a claim. Behind slow calls nothing is.
+_AHEAD_SECONDS = 0.02
 # What stays in the database is executed in groups of at most so many: as many share a commit, and
 # wait for the slowest among them.
 _TOGETHER = 10
@@ -58,6 +61,9 @@ class Dispatcher:
         self._changed = threading.Condition()  # guards what follows
         self._in_hand = 0
         self._taking = False
+        self._ahead = 0
+        self._ended_since = 0
+        self._since = monotonic()
         self._intake = threading.Thread(target=self._run, name="intake", daemon=True)
         self._threads = [
             threading.Thread(target=self._work, name=f"action-{number}", daemon=True)
@@ -127,14 +133,25 @@ class Dispatcher:
                 self._changed.notify_all()
 
     def _await_free(self) -> int:
+        """Return how many free threads to receive for; what is received may be twice as many."""
         with self._changed:
-            if not self._changed.wait_for(
-                lambda: self._in_hand < len(self._threads), timeout=_WAIT_SECONDS
-            ):
+            self._look_ahead()
+            if not self._changed.wait_for(self._has_room, timeout=_WAIT_SECONDS):
                 return 0
             if self._in_hand:
                 self._changed.wait_for(lambda: self._in_hand == 0, timeout=_COMPANY_SECONDS)
-            return max(len(self._threads) - self._in_hand, 0)
+            free = len(self._threads) - self._in_hand
+            return max(free, -(-(free + self._ahead) // 2), 0)
+
+    def _look_ahead(self) -> None:
+        seconds = monotonic() - self._since
+        if seconds >= _AHEAD_SECONDS:
+            soon = int(self._ended_since * _AHEAD_SECONDS / seconds)
+            self._ahead = min(soon, len(self._threads))
+            self._ended_since, self._since = 0, self._since + seconds
+
+    def _has_room(self) -> bool:
+        return self._in_hand < len(self._threads) + self._ahead // 2
 
     def _groups(self, received: Sequence[Held]) -> list[Sequence[Held]]:
         """Return what begins together; what lost a worker comes last and alone."""
@@ -196,9 +213,11 @@ class Dispatcher:
 
     def _ended(self, count: int) -> None:
         with self._changed:
-            before, self._in_hand = self._in_hand, self._in_hand - count
-            # Whoever waits does so for the first free thread, or for all of them.
-            if self._in_hand == 0 or self._in_hand < len(self._threads) <= before:
+            had_room = self._has_room()
+            self._in_hand -= count
+            self._ended_since += count
+            # Whoever waits does so for room, or for all threads.
+            if self._in_hand == 0 or (self._has_room() and not had_room):
                 self._changed.notify_all()
 
 
