@@ -13,7 +13,10 @@ Approval = Literal["none", "required"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomTable:
-    """A table of a tenant; ``triggers`` are in stored form, None when none were ever set."""
+    """A table of a tenant; ``triggers`` are in stored form, None when none were ever set.
+
+    ``scp_ruled``: it has channel SCP rules, and so no triggers.
+    """
 
     id: UUID
     tenant_id: UUID
@@ -27,6 +30,7 @@ class CustomTable:
     created_at: datetime
     updated_at: datetime
     trashed_at: datetime | None
+    scp_ruled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ SELECT
     columns,
     columns_made,
     approval,
+    scp_ruled,
     triggers,
     revision,
     created_at,
@@ -168,8 +169,8 @@ VALUES (
     %(now)s
 )
 RETURNING
-    id, tenant_id, channel_id, name, columns, columns_made, approval, triggers, revision,
-    created_at, updated_at, trashed_at
+    id, tenant_id, channel_id, name, columns, columns_made, approval, scp_ruled, triggers,
+    revision, created_at, updated_at, trashed_at
 """
 
 
@@ -203,13 +204,14 @@ SET name = %(name)s,
     columns = %(columns)s,
     columns_made = %(columns_made)s,
     approval = %(approval)s,
+    scp_ruled = %(scp_ruled)s,
     triggers = %(triggers)s,
     revision = revision + 1,
     updated_at = %(now)s
 WHERE id = %(table_id)s AND revision = %(revision)s AND trashed_at IS NULL
 RETURNING
-    id, tenant_id, channel_id, name, columns, columns_made, approval, triggers, revision,
-    created_at, updated_at, trashed_at
+    id, tenant_id, channel_id, name, columns, columns_made, approval, scp_ruled, triggers,
+    revision, created_at, updated_at, trashed_at
 """
 
 
@@ -226,6 +228,7 @@ def update_definition(conn: Connection, table: CustomTable, *, now: datetime) ->
         "columns": _stored_columns(table.columns),
         "columns_made": table.columns_made,
         "approval": table.approval,
+        "scp_ruled": table.scp_ruled,
         "triggers": None if table.triggers is None else Jsonb(table.triggers),
         "now": now,
     }
