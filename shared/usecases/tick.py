@@ -61,15 +61,16 @@ def tick(
     announced: bool = False,
     lock_seconds: float = LOCK_SECONDS,
     turn_seconds: float = inf,
+    sweep: bool = True,
     now: datetime | None = None,
 ) -> TickResult:
-    """Scan tables, create the runs that are due at ``now`` (None: the server's), sweep.
+    """Scan tables, create the runs that are due at ``now`` (None: the server's), and ``sweep``.
 
     ``tables`` are those to scan, in this order; None: up to ``table_limit``, the ones scanned
     longest ago. A table that another tick has, or has scanned since, is passed by. ``announced``:
     runs are born announced, and the caller publishes their references. A table that takes longer
-    than ``turn_seconds`` is left unfinished. What fails is logged and
-    counted, and stops nothing else. No transaction may be open.
+    than ``turn_seconds`` is left unfinished. What fails is logged and counted, and stops nothing
+    else. No transaction may be open.
     """
     now = server_now(conn) if now is None else now
     order = Order(
@@ -89,8 +90,8 @@ def tick(
         tables_scanned=len(scans),
         tables_with_schedules=sum(scan.has_schedules for _, scan in scans),
         runs_created=len(references),
-        trigger_runs_requeued=_swept(conn, _take_back) + _swept(conn, _wake_overdue),
-        staged_changes_requeued=_swept(conn, _wake_changes),
+        trigger_runs_requeued=_swept_runs(conn) if sweep else 0,
+        staged_changes_requeued=_swept(conn, _wake_changes) if sweep else 0,
         references=references,
         unfinished=tuple(
             _next_turn(table_id, scan, now) for table_id, scan in scans if scan.unfinished
@@ -137,6 +138,10 @@ def _scan_all(
             yield turn.table_id, scan
 
 
+def _swept_runs(conn: Connection) -> int:
+    return _swept(conn, _take_back) + _swept(conn, _wake_overdue)
+
+
 def _swept(conn: Connection, sweep: Callable[[Connection], int]) -> int:
     """Return how many rows a sweep has queued again; 0 when it fails."""
     try:
@@ -178,13 +183,14 @@ def round_of_ticks(
     record_limit: int = RECORD_LIMIT,
     announced: bool = False,
 ) -> Iterator[TickResult]:
-    """Yield the ticks of a round, each when it is done; at least one, for the sweeps.
+    """Yield the ticks of a round, each when it is done; at least one, since the first sweeps.
 
     A round ends when each table that was a candidate at its beginning has been claimed once (one
     that another tick has counts as done) and no walk of it waits for more. Whoever takes the ticks
     may stop before, and does when the next round is due.
     """
     waiting = turns(list_tables_to_scan(conn))
+    is_first = True
     while True:
         result = tick(
             conn,
@@ -192,8 +198,9 @@ def round_of_ticks(
             record_limit=record_limit,
             announced=announced,
             turn_seconds=TURN_SECONDS,
+            sweep=is_first,
         )
-        waiting = [*waiting[table_limit:], *result.unfinished]
+        waiting, is_first = [*waiting[table_limit:], *result.unfinished], False
         yield result
         if not waiting:
             return
