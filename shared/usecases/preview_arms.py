@@ -13,6 +13,7 @@ from shared.evaluator.date_trigger import DatePage
 from shared.queries.new_runs import has_active_run
 from shared.schedule.windows import never_matches
 from shared.usecases import fire_clocks
+from shared.usecases.fire_dates import judge_readable
 from shared.usecases.scheduled_triggers import Broken, Ready
 
 Arm = dict[str, Json]
@@ -76,6 +77,23 @@ def class_counts(page: DatePage, *, unreadable: int) -> dict[str, int]:
         "when_filter_mismatch": page.when_filter_mismatch,
         "due_now": page.due_now,
     }
+
+
+def class_of_record(conn: Connection, ready: Ready, record_id: int, *, now: datetime) -> str:
+    """Return the class of a single record, by the name that it has in the arm of a date trigger.
+
+    Or why it is in none: ``record_unreadable``, ``record_deleted``; by the choice of a save
+    ``held_back`` or ``consumed_by_save``.
+    """
+    page, unreadable = judge_readable(conn, ready, [record_id], now=now)
+    if unreadable:
+        return "record_unreadable"
+    if page.of_backlog:
+        backlog = ready.state.backlog
+        drips = backlog is not None and backlog.mode == "drip"
+        return "held_back" if drips else "consumed_by_save"
+    counts = class_counts(page, unreadable=0)
+    return next((name for name, count in counts.items() if count), "record_deleted")
 
 
 def _warnings(ready: Ready) -> list[Json]:

@@ -1,6 +1,6 @@
 """The moments of a trigger: what it consumed, with its runs, and what lies ahead of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -12,6 +12,7 @@ from shared.domain.instants import instant_text
 from shared.domain.runs import RunStatus
 from shared.domain.triggers import TriggerState
 from shared.queries.timeline import (
+    Entry,
     Occurrence,
     list_consumed_windows,
     list_entries,
@@ -22,7 +23,9 @@ from shared.schedule.local_times import LocalWindow, local_windows
 from shared.schedule.model import DateColumnReached, TableSchedule
 from shared.schedule.windows import next_window
 from shared.usecases import fire_clocks
+from shared.usecases.fire_dates import judge_readable
 from shared.usecases.known_triggers import KnownTrigger
+from shared.usecases.preview_arms import class_of_record
 from shared.usecases.scheduled_triggers import Ready
 
 _MINUTE = timedelta(minutes=1)
@@ -53,7 +56,8 @@ class Item:
 
     ``at``, in the past: of a clock its window, of a date trigger when the value was consumed, of an
     event trigger its run; ahead: when it is due. ``run`` is None where there was none, or it was
-    deleted. ``by_run`` is None ahead. ``window`` is a clock's.
+    deleted. ``window`` is a clock's. Ahead, ``by_run`` is None, and ``verdict`` is the class in
+    which the row would then be, if nothing changes (``VERDICTS``): ``due_now`` fires.
     """
 
     place: Place
@@ -63,6 +67,7 @@ class Item:
     by_run: bool | None
     run: TimelineRun | None
     window: LocalWindow | None
+    verdict: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,20 +184,21 @@ def items_ahead(asked: Asked, count: int) -> list[Item]:
         return []
     schedule = met.trigger.schedule
     if isinstance(schedule, DateColumnReached) or schedule is None:
-        return _entries(asked, met.state, count)
+        return _entries(asked, met, count)
     return list(islice(_coming(asked, met, schedule), count))
 
 
-def _entries(asked: Asked, state: TriggerState, count: int) -> list[Item]:
+def _entries(asked: Asked, ready: Ready, count: int) -> list[Item]:
     after = asked.behind("ahead")
-    found = list_entries(
+    entries = list_entries(
         asked.conn,
-        state,
+        ready.state,
         from_at=asked.from_at,
         to_at=asked.to_at,
         after=None if after is None else (after.at, after.number),
         limit=count,
     )
+    verdicts = _verdicts(asked, ready, entries)
     return [
         Item(
             place=Place("ahead", entry.fire_at, entry.record_id, ""),
@@ -202,9 +208,29 @@ def _entries(asked: Asked, state: TriggerState, count: int) -> list[Item]:
             by_run=None,
             run=None,
             window=None,
+            verdict=verdicts[entry.record_id],
         )
-        for entry in found
+        for entry in entries
     ]
+
+
+def _verdicts(asked: Asked, ready: Ready, entries: Sequence[Entry]) -> dict[int, str]:
+    """Return the classes of the records at the instants of their entries, as they are now.
+
+    An entry only points: its record may have fired, or been written, since. Those that will fire,
+    which should be nearly all, are judged together.
+    """
+    then = {entry.record_id: max(entry.fire_at, asked.now) for entry in entries}
+    page, _ = judge_readable(
+        asked.conn, ready, list(then), now=max(then.values(), default=asked.now)
+    )
+    fires = {due.record_id for due in page.due if due.fire_at <= then[due.record_id]}
+    return {
+        record_id: "due_now"
+        if record_id in fires
+        else class_of_record(asked.conn, ready, record_id, now=at)
+        for record_id, at in then.items()
+    }
 
 
 def _coming(asked: Asked, ready: Ready, schedule: TableSchedule) -> Iterator[Item]:
@@ -236,4 +262,5 @@ def _window(schedule: TableSchedule, window: datetime, *, since: datetime) -> It
         by_run=None,
         run=None,
         window=local,
+        verdict="due_now",
     )

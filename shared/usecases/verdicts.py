@@ -19,6 +19,8 @@ VERDICTS = (
     "invalid_schedule_value",
     "record_unreadable",
     "record_deleted",
+    "held_back",
+    "consumed_by_save",
     "active_run",
     "matches",
     "config_invalid",

@@ -18,7 +18,6 @@ from shared.domain.strict_json import Json
 from shared.domain.triggers import Trigger
 from shared.errors import Fault, InvalidInput, NotFound
 from shared.evaluator.clock_trigger import ClockVerdict
-from shared.evaluator.date_trigger import judge_page
 from shared.queries.custom_tables import get_table
 from shared.queries.record_walk import WalkRow
 from shared.queries.whys import (
@@ -39,7 +38,7 @@ from shared.usecases import fire_clocks
 from shared.usecases.fire_dates import date_column, when_ids
 from shared.usecases.known_triggers import KnownTrigger, get_known
 from shared.usecases.preview import snapshot
-from shared.usecases.preview_arms import class_counts
+from shared.usecases.preview_arms import class_of_record
 from shared.usecases.scheduled_triggers import Ready
 from shared.usecases.verdicts import Cell, Clause, Why
 
@@ -127,9 +126,8 @@ def _of_record(conn: Connection, told: Why, ready: Ready) -> Why:
     row = _row(conn, ready.table, record_id, column_id=column.id, column_ids=when_ids(ready))
     cell = _cell(ready, row.cell)
     ledger = None if cell.identity is None else find_consumed(conn, state, record_id, cell.identity)
-    consumed = set() if ledger is None else {(record_id, ledger.identity)}
     verdict, clause = _judged(
-        row, ready.trigger, lambda: _class_of(ready, row, consumed, now=told.evaluated_at)
+        row, ready.trigger, lambda: class_of_record(conn, ready, record_id, now=told.evaluated_at)
     )
     entry = find_entry(conn, state.ref, record_id)
     return replace(
@@ -165,10 +163,7 @@ def _judged(row: OneRow, trigger: Trigger, judge: Callable[[], str]) -> tuple[st
     The scheduler sets a row aside that cannot be read, and does not see one that is deleted.
     """
     clause, is_readable = _mismatch_of(trigger, row)
-    try:
-        verdict = judge()
-    except ValueError:
-        verdict = "record_unreadable"
+    verdict = judge()
     if row.deleted_at is not None:
         verdict = "record_deleted"
     elif verdict == "matches" and not is_readable:
@@ -193,13 +188,6 @@ def _fires(told: Why, verdict: str) -> bool:
 def _walk_row(row: OneRow) -> WalkRow:
     """Return the row as the walk reads it."""
     return WalkRow(row.record_id, row.version, row.cell, None, row.cells)
-
-
-def _class_of(ready: Ready, row: OneRow, consumed: set[tuple[int, str]], *, now: datetime) -> str:
-    """Return the class into which the evaluator puts the row, as preview names it."""
-    page = judge_page(ready.trigger, [_walk_row(row)], consumed=consumed, now=now)
-    counts = class_counts(page, unreadable=0)
-    return next(name for name, count in counts.items() if count)
 
 
 def _cell(ready: Ready, value: str | None) -> Cell:

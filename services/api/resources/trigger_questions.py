@@ -70,7 +70,8 @@ class TimelineItemSchema(StrictSchema):
     """A moment of a trigger.
 
     ``past``: ``at`` is the window of a clock, else when the value was consumed or the run made;
-    ``run`` is null where none was made or it was deleted. ``ahead``: ``at`` is when it is due.
+    ``run`` is null where none was made or it was deleted. ``ahead``: ``at`` is when it is due, and
+    ``verdict`` what would come of it then, were it judged as it is now: ``due_now`` fires.
     """
 
     phase = fields.Choice("past", "ahead", required=True)
@@ -80,6 +81,7 @@ class TimelineItemSchema(StrictSchema):
     by_run = fields.Boolean(required=True, allow_none=True)
     run = fields.Nested(KnownRunSchema, required=True, allow_none=True)
     window = fields.Nested(WindowSchema, required=True, allow_none=True)
+    verdict = fields.Choice(*VERDICTS, required=True, allow_none=True)
 
 
 class TimelineSchema(StrictSchema):
@@ -267,6 +269,7 @@ def _item(item: Item) -> dict[str, Any]:
         "by_run": item.by_run,
         "run": item.run,
         "window": item.window,
+        "verdict": item.verdict,
     }
 
 
