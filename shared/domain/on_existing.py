@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
+from shared.errors import Fault, InvalidInput
+
 Mode = Literal["fire", "consume", "drip"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
@@ -25,6 +27,17 @@ class OnExisting:
 
 
 FIRE = OnExisting()
+
+
+def read_on_existing(mode: Mode, per_minute: int | None) -> OnExisting:
+    """Return the choice that a caller names; raises InvalidInput, pointer ``/per_minute``."""
+    if (per_minute is None) == (mode == "drip"):
+        message = (
+            f"per_minute is for on_existing drip, from 1 to {MAX_PER_MINUTE}, and needed there"
+        )
+        fault = Fault(code="per_minute_invalid", pointer="/per_minute", message=message)
+        raise InvalidInput.of([fault])
+    return OnExisting(mode=mode, per_minute=per_minute)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -151,19 +151,45 @@ def set_triggers(
         if expected_revision not in (None, table.revision):
             raise StaleVersion(f"table {table_id} was changed meanwhile")
         states = lock_all_states(conn, table_id)
-        lookup = _Stored(conn=conn, table=table, channel_id=channel_id)
-        read = _checked(raw_triggers, table, states, check_actions, lookup)
-        triggers = _identified(read, states, make_id)
-        check_trigger_room(
-            conn, table.tenant_id, before=_length(table.triggers), after=len(triggers), now=now
+        read = accepted_triggers(
+            conn,
+            table,
+            states,
+            raw_triggers,
+            now=now,
+            channel_id=channel_id,
+            check_actions=check_actions,
         )
+        triggers = _identified(read, states, make_id)
         edited = replace(table, triggers=[dict(trigger.raw) for trigger in triggers])
-        check_backlogs(table, triggers, states)
         align_states(conn, table, triggers, states, now=now)
         align_backlogs(conn, table, triggers, states, on_existing, now=now)
         if is_same_json(edited.triggers, table.triggers):
             return table
         return update_definition(conn, edited, now=now)
+
+
+def accepted_triggers(
+    conn: Connection,
+    table: CustomTable,
+    states: Sequence[TriggerState],
+    raw_triggers: object,
+    *,
+    now: datetime,
+    channel_id: UUID | None = None,
+    check_actions: CheckActions = check_registered_actions,
+) -> list[Trigger]:
+    """Return the triggers of a list that the table may have, new ones without an id.
+
+    Nothing is written. ``states`` are all that the table ever had. Raises as ``set_triggers`` does.
+    """
+    lookup = _Stored(conn=conn, table=table, channel_id=channel_id)
+    triggers = _checked(raw_triggers, table, states, check_actions, lookup)
+    check_trigger_room(
+        conn, table.tenant_id, before=_length(table.triggers), after=len(triggers), now=now
+    )
+    check_backlogs(table, triggers, states)
+    return triggers
 
 
 def _length(stored: object) -> int:
