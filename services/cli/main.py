@@ -11,6 +11,7 @@ import psycopg
 
 from services.cli.commands.actions import actions
 from services.cli.commands.bundles import apply, export, plan
+from services.cli.commands.changes import changes
 from services.cli.commands.dead_letters import dead_letters
 from services.cli.commands.dev import dev
 from services.cli.commands.doctor import doctor
@@ -74,6 +75,7 @@ for command in (
     preview,
     runs,
     actions,
+    changes,
     records,
     export,
     plan,

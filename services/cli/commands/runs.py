@@ -4,10 +4,10 @@ from typing import Any
 
 import click
 
-from services.cli.api import TABLES, Api, Refused, api_of_moderator, api_option, find_table
+from services.cli.api import TABLES, Api, api_of_moderator, api_option, find_table
 from services.cli.default_group import ListsByDefault
+from services.cli.of_tables import asked_tables, find_of_table
 from services.cli.output import json_option, say_json, say_members, say_table
-from shared.errors import AppError
 
 _COLUMNS = {
     "id": "run",
@@ -55,7 +55,7 @@ def list_(
     }
     found = [
         {**run, "table": owner["name"]}
-        for owner in _tables(api, table)
+        for owner in asked_tables(api, table)
         for run in api.items(_path(owner), query=query, limit=limit)
     ]
     newest = sorted(found, key=lambda run: -run["id"])[:limit]
@@ -135,23 +135,13 @@ def _act(api: Api, table: str | None, ids: tuple[int, ...], verb: str, *, as_jso
         say_table([_row(run) for run in changed], _COLUMNS, empty="no runs")
 
 
-def _tables(api: Api, table: str | None) -> list[dict[str, Any]]:
-    return list(api.items(TABLES)) if table is None else [find_table(api, table)]
-
-
 def _path(table: dict[str, Any]) -> str:
     return f"{TABLES}/{table['id']}/trigger-runs"
 
 
 def _find(api: Api, table: str | None, run_id: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return a run and the table it belongs to; without a table, all of them are asked."""
-    for owner in _tables(api, table):
-        try:
-            return owner, api.call("GET", f"{_path(owner)}/{run_id}")
-        except Refused as error:
-            if error.status != 404:
-                raise
-    raise AppError(f"there is no run {run_id}", code="run_not_found")
+    return find_of_table(api, table, run_id, path=_path, what="run")
 
 
 def _row(run: dict[str, Any]) -> dict[str, Any]:

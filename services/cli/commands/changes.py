@@ -1,0 +1,188 @@
+"""Commands about staged changes: ``changes list``, ``show``, ``approve``, ``reject``."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from services.cli.api import TABLES, Api, api_of_moderator, api_option, find_table
+from services.cli.default_group import ListsByDefault
+from services.cli.of_tables import asked_tables, find_of_table
+from services.cli.output import json_option, say_json, say_members, say_table
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_COLUMNS = {
+    "id": "change",
+    "table": "table",
+    "operation": "does",
+    "record_id": "record",
+    "cells": "cells",
+    "status": "status",
+    "created_at": "staged at",
+    "outcome": "outcome",
+}
+
+
+@click.group(cls=ListsByDefault)
+def changes() -> None:
+    """See what actions want to write into tables that ask, approve and reject it.
+
+    Without a command: list.
+    """
+
+
+@changes.command("list", short_help="List staged changes, the newest first.")
+@click.argument("table", required=False)
+@click.option(
+    "--status", type=click.Choice(["pending", "approved", "rejected", "applied", "failed"])
+)
+@click.option("--operation", type=click.Choice(["create", "update", "delete"]))
+@click.option("--record", type=int, metavar="ID", help="Changes of this record.")
+@click.option("--run", type=int, metavar="ID", help="What this run wants to write.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
+@api_option
+@json_option
+def list_(
+    table: str | None,
+    status: str | None,
+    operation: str | None,
+    record: int | None,
+    run: int | None,
+    limit: int,
+    api_url: str,
+    as_json: bool,
+) -> None:
+    """List staged changes, the newest first, of TABLE (name or id) or of all tables."""
+    api = api_of_moderator(api_url)
+    query = {"status": status, "operation": operation, "record_id": record, "run_id": run}
+    found = [
+        {**change, "table": owner["name"]}
+        for owner in asked_tables(api, table)
+        for change in api.items(_path(owner), query=query, limit=limit)
+    ]
+    _say(sorted(found, key=lambda change: -change["id"])[:limit], as_json=as_json)
+
+
+@changes.command("show")
+@click.argument("change", type=int)
+@click.option("--table", help="Its table (name or id), if you know it.")
+@api_option
+@json_option
+def show(change: int, table: str | None, api_url: str, as_json: bool) -> None:
+    """Show CHANGE: what is proposed, and what was there when it was staged."""
+    owner, found = _find(api_of_moderator(api_url), table, change)
+    if as_json:
+        say_json(found)
+        return
+    shown = {key: value for key, value in found.items() if key not in ("table_id", "proposed")}
+    before = shown.pop("base")
+    say_members({**shown, "table": owner["name"]})
+    click.echo()
+    say_table(_cell_rows(before, found["proposed"]), _CELLS, empty="no cells")
+
+
+def _review_options(command: _Command) -> _Command:
+    """Give a command what a review takes."""
+    for option in (
+        click.argument("change", type=int, nargs=-1),
+        click.option("--table", help="Table (name or id); with --all the one that is meant."),
+        click.option("--all", "every", is_flag=True, help="All pending of --table, up to 1000."),
+        click.option("--reason", help="Why, for those who look at it later."),
+        api_option,
+        json_option,
+    )[::-1]:
+        command = option(command)
+    return command
+
+
+@changes.command("approve")
+@_review_options
+def approve(
+    change: tuple[int, ...],
+    table: str | None,
+    every: bool,
+    reason: str | None,
+    api_url: str,
+    as_json: bool,
+) -> None:
+    """Approve CHANGE…: a worker applies it, unless its record has changed since."""
+    _review("approve", change, table, every, reason, api_url=api_url, as_json=as_json)
+
+
+@changes.command("reject")
+@_review_options
+def reject(
+    change: tuple[int, ...],
+    table: str | None,
+    every: bool,
+    reason: str | None,
+    api_url: str,
+    as_json: bool,
+) -> None:
+    """Reject CHANGE…: nothing is written."""
+    _review("reject", change, table, every, reason, api_url=api_url, as_json=as_json)
+
+
+def _review(
+    verb: str,
+    ids: tuple[int, ...],
+    table: str | None,
+    every: bool,
+    reason: str | None,
+    *,
+    api_url: str,
+    as_json: bool,
+) -> None:
+    if every == bool(ids) or (every and table is None):
+        raise click.UsageError("name changes, or --all with --table")
+    api = api_of_moderator(api_url)
+    body = {} if reason is None else {"reason": reason}
+    if every:
+        counts = api.call("POST", f"{_path(find_table(api, str(table)))}/{verb}", body=body)
+        (say_json if as_json else say_members)(counts)
+        return
+    reviewed = []
+    for change_id in ids:
+        owner, _ = _find(api, table, change_id)
+        change = api.call("POST", f"{_path(owner)}/{change_id}/{verb}", body=body)
+        reviewed.append({**change, "table": owner["name"]})
+    _say(reviewed, as_json=as_json)
+
+
+def _path(table: dict[str, Any]) -> str:
+    return f"{TABLES}/{table['id']}/staged-changes"
+
+
+def _find(api: Api, table: str | None, change_id: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a change and the table it belongs to; without a table, all of them are asked."""
+    return find_of_table(api, table, change_id, path=_path, what="staged change")
+
+
+def _say(found: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        say_json(found)
+    else:
+        say_table([_row(change) for change in found], _COLUMNS, empty="no staged changes")
+
+
+def _row(change: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **change,
+        "cells": change["proposed"],
+        "created_at": f"{change['created_at'][:19]}Z",
+        "outcome": change["error"] or change["reason"],
+    }
+
+
+_CELLS = {"column": "column", "before": "before", "proposed": "proposed"}
+
+
+def _cell_rows(
+    before: dict[str, Any] | None, proposed: dict[str, Any] | None
+) -> list[dict[str, Any]]:
+    names = proposed if before is None else before
+    return [
+        {"column": name, "before": (before or {}).get(name), "proposed": (proposed or {}).get(name)}
+        for name in names or {}
+    ]
