@@ -5,6 +5,7 @@ from uuid import uuid4
 import pytest
 from psycopg.types.json import Jsonb
 
+from shared.domain.on_existing import OnExisting
 from shared.effects.record_writes import create_records, delete_record
 from shared.errors import InvalidInput, NotFound
 from shared.queries.custom_tables import get_table
@@ -361,3 +362,30 @@ def test_of_another_tenant_nothing_is_known(conn, table):
         _why(conn, foreign, record)
     with pytest.raises(NotFound):
         why(conn, foreign, f"trg_{uuid4().hex[:12]}", record_id=record.id)
+
+
+def test_what_a_save_holds_back_or_consumes_is_told(conn, table):
+    records = write(conn, table, *[{**FITS, "c2": OVERDUE}] * 3)
+    drip = OnExisting(mode="drip", per_minute=1)
+    save(conn, table, a_known(schedule=DATE, when=WHEN), on_existing=drip)
+    assert {_why(conn, table, record).verdict for record in records} == {"held_back"}
+
+    created(conn)
+
+    told = [_why(conn, table, record) for record in records]
+    assert [one.verdict for one in told] == ["already_fired", "held_back", "held_back"]
+    assert not any(one.fires for one in told)
+
+
+def test_a_value_that_a_save_consumed_has_an_entry_without_a_run(conn, table):
+    [record] = write(conn, table, {**FITS, "c2": OVERDUE})
+    save(conn, table, a_known(schedule=DATE), on_existing=OnExisting(mode="consume"))
+    verdicts = [_why(conn, table, record).verdict]
+    created(conn)
+
+    told = _why(conn, table, record)
+
+    verdicts.append(told.verdict)
+    assert verdicts == ["consumed_by_save", "already_fired"]
+    assert (told.ledger.by_run, told.ledger.run_id) == (False, None)
+    assert runs(conn) == []
