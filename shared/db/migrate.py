@@ -88,7 +88,8 @@ def migrate(
 
     ``on_applied`` is told each name as it is done. Raises Conflict when what the database has is
     not the beginning of what this release has: ``migration_changed``, ``migration_missing``,
-    ``migration_out_of_order``; ``database_encoding`` when it cannot keep every text; Unavailable
+    ``migration_out_of_order``; ``database_encoding`` when it cannot keep every text;
+    ``migration_forbidden`` when the login may not do what a migration does; Unavailable
     ``migration_locked`` when another one holds the lock for ten minutes, or a table's lock cannot
     be had.
     """
@@ -181,8 +182,11 @@ def _apply_patiently(conn: Connection, migration: Migration) -> None:
     for _ in range(_LOCK_TRIES):
         try:
             _apply(conn, migration)
-        except errors.LockNotAvailable:
+        except (errors.LockNotAvailable, errors.DeadlockDetected):
             continue
+        except errors.InsufficientPrivilege as error:
+            said = error.diag.message_primary or "not allowed"
+            raise Conflict(f"migration {migration.name}: {said}", code="migration_forbidden") from error
         return
     raise Unavailable(
         f"migration {migration.name}: a table stays locked by another session",
