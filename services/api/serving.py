@@ -194,7 +194,10 @@ def _respond(
     assert route.handler is not None
     try:
         if route.own_transactions:
-            return render(route, route.handler(call))
+            answer = route.handler(call)
+            if refusal is not None:
+                raise refusal
+            return render(route, answer)
         with call.conn.transaction():
             response = _respond_once(route, call, key, raw)
             if refusal is not None:
