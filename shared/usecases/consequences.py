@@ -3,13 +3,13 @@
 The scheduler's evaluator on definitions that need not be saved. Read only.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from psycopg import Connection
 
-from shared.domain.on_existing import FIRE, OnExisting
+from shared.domain.on_existing import FIRE, Backlog, OnExisting
 from shared.domain.records import CustomTable
 from shared.domain.runs import RunKind
 from shared.domain.triggers import Trigger, TriggerState
@@ -101,50 +101,64 @@ def _of_dates(
             told = replace(told, truncated=True)
             break
         record_ids, walk = next_page(conn, ready, walk, limit=_PAGE, before=bound)
-        if ready.trigger.enabled:
-            page, _ = judge_readable(conn, ready, record_ids, now=later)
-            told = _with(told, (due.fire_at for due in page.due), now=now)
-        if on_existing.mode == "consume":
-            overdue, _ = judge_readable(conn, _whatever_when_says(ready), record_ids, now=now)
-            told = replace(told, consumed=told.consumed + overdue.due_now)
-    return _as_chosen(told, on_existing)
+        told = _with_page(conn, told, ready, on_existing, record_ids, now=now)
+    return _in_helpings(told, _rate(ready, on_existing), now=now)
+
+
+def _with_page(
+    conn: Connection,
+    told: Consequence,
+    ready: Ready,
+    on_existing: OnExisting,
+    record_ids: Sequence[int],
+    *,
+    now: datetime,
+) -> Consequence:
+    if on_existing.mode == "consume":
+        overdue, _ = judge_readable(conn, _whatever_when_says(ready), record_ids, now=now)
+        told = replace(told, consumed=told.consumed + overdue.due_now)
+    page, _ = judge_readable(conn, ready, record_ids, now=now + _DAY)
+    if ready.consumes:
+        told = replace(told, consumed=told.consumed + len(page.of_backlog))
+    if not ready.trigger.enabled:
+        return told
+    waiting = [] if ready.consumes else page.of_backlog
+    overdue_at = [due.fire_at for due in (*page.due, *waiting) if due.fire_at <= now]
+    held_back = len(overdue_at) if on_existing.mode == "drip" else len(waiting)
+    fires = 0 if on_existing.mode == "consume" else len(overdue_at) - held_back
+    return replace(
+        told,
+        fires_next_tick=told.fires_next_tick + fires,
+        held_back=told.held_back + held_back,
+        oldest_due_at=min([*overdue_at, told.oldest_due_at or now])
+        if fires or held_back
+        else told.oldest_due_at,
+        fires_within_24_hours=told.fires_within_24_hours
+        + sum(due.fire_at > now for due in page.due),
+    )
 
 
 def _whatever_when_says(ready: Ready) -> Ready:
     return replace(ready, trigger=replace(ready.trigger, when=()))
 
 
-def _with(told: Consequence, fire_ats: Iterable[datetime], *, now: datetime) -> Consequence:
-    overdue = later = 0
-    oldest = told.oldest_due_at
-    for at in fire_ats:
-        if at > now:
-            later += 1
-            continue
-        overdue += 1
-        if oldest is None or at < oldest:
-            oldest = at
-    return replace(
-        told,
-        fires_next_tick=told.fires_next_tick + overdue,
-        oldest_due_at=oldest,
-        fires_within_24_hours=told.fires_within_24_hours + later,
-    )
-
-
-def _as_chosen(told: Consequence, on_existing: OnExisting) -> Consequence:
-    """Return what becomes of the overdue values by the choice of the save."""
-    if on_existing.mode == "consume":
-        return replace(told, fires_next_tick=0, oldest_due_at=None)
+def _rate(ready: Ready, on_existing: OnExisting) -> Backlog | None:
+    """Return the drip that the save begins, or the one that goes on behind it."""
     if on_existing.per_minute is None:
+        return ready.state.backlog
+    return Backlog(mode="drip", before=ready.state.anchor_at, per_minute=on_existing.per_minute)
+
+
+def _in_helpings(told: Consequence, drip: Backlog | None, *, now: datetime) -> Consequence:
+    """Let what is held back fire as fast as it may."""
+    if drip is None or drip.per_minute is None:
         return told
-    overdue = told.fires_next_tick
-    at_once = min(overdue, on_existing.per_minute)
-    held_back = overdue - at_once
-    within = min(held_back, on_existing.per_minute * (_DAY // timedelta(minutes=1)))
+    at_once = min(told.held_back, drip.room(now))
+    held_back = told.held_back - at_once
+    within = min(held_back, drip.per_minute * (_DAY // timedelta(minutes=1)))
     return replace(
         told,
-        fires_next_tick=at_once,
+        fires_next_tick=told.fires_next_tick + at_once,
         held_back=held_back,
         fires_within_24_hours=told.fires_within_24_hours + within,
     )

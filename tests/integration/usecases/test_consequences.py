@@ -173,3 +173,16 @@ def test_nothing_is_written(conn, table):
     (told,) = consequences_of(conn, table, [read.trigger], {}, now=NOW)
 
     assert told.fires_next_tick == 1
+
+
+def test_a_drip_that_goes_on_is_told(conn, table):
+    write(conn, table, *[OVERDUE] * 5)
+    drip = OnExisting(mode="drip", per_minute=2)
+    save(conn, table, a_known(schedule=DATE), on_existing=drip)
+
+    (before,) = _told(conn, table, a_known(schedule=DATE))
+    assert created(conn) == before.fires_next_tick == 2
+    (told,) = _told(conn, table, a_known(schedule=DATE))
+
+    assert (told.fires_next_tick, told.held_back, told.fires_within_24_hours) == (0, 3, 3)
+    assert told.oldest_due_at == at(OVERDUE)
