@@ -18,6 +18,7 @@ from services.api.parameters import ETAG_PATTERN, KEY_PATTERN
 from services.api.problems import MEDIA_TYPE
 from services.api.routes import Route
 from services.api.schemas import ProblemSchema
+from services.api.tags import TAGS
 from services.api.trigger_schemas import TRIGGER_COMPONENTS, union
 from services.api.workflow_schemas import WORKFLOW_COMPONENTS
 from shared.actions.registry import ACTIONS
@@ -42,13 +43,50 @@ _SECURITY: dict[Scope, list[dict[str, list[str]]]] = {
     "v1": [{"apiToken": []}, {"adminToken": []}],
 }
 _SECURITY_SCHEMES: dict[str, dict[str, str]] = {
-    "apiToken": {"type": "http", "scheme": "bearer"},
-    "adminToken": {"type": "apiKey", "in": "header", "name": "X-ADMIN-TOKEN"},
+    "apiToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API token of a tenant or a channel, `dbk_…`, with a role.",
+    },
+    "adminToken": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-ADMIN-TOKEN",
+        "description": "The operator's token: a moderator in every tenant that `tenant` names.",
+    },
 }
 _HEADERS: dict[str, dict[str, Any]] = {
     "ETag": {"description": "The revision, for If-Match.", "schema": {"type": "string"}},
     "Location": {"description": "The link's target.", "schema": {"type": "string"}},
     "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
+    "WWW-Authenticate": {"description": "Bearer.", "schema": {"type": "string"}},
+}
+_PROBLEM_HEADERS = {401: "WWW-Authenticate", 429: "Retry-After", 503: "Retry-After"}
+_PROBLEM_TEXTS = {
+    400: "Not valid; `errors` tells each fault with a JSON pointer.",
+    401: "No API token, or one that is not known.",
+    403: "Another tenant or channel, a missing role, a wrong X-ADMIN-TOKEN.",
+    404: "Absent or trashed.",
+    409: "The state does not allow it, a limit is reached, or the Idempotency-Key is another's.",
+    411: "A body without Content-Length.",
+    412: "If-Match names a revision that is not the present one.",
+    413: "The body is larger than is taken; nothing of it was read.",
+    415: "The body is of another kind.",
+    429: "Too many requests of the tenant, or refused tokens of the address.",
+    503: "The database is busy or away.",
+}
+_PROBLEM_CODES = {
+    400: "field_missing",
+    401: "unauthenticated",
+    403: "role_missing",
+    404: "table_not_found",
+    409: "idempotency_key_reused",
+    411: "length_required",
+    412: "stale_version",
+    413: "body_too_large",
+    415: "media_type_unsupported",
+    429: "tenant_rate_exceeded",
+    503: "database_unavailable",
 }
 
 
@@ -60,12 +98,14 @@ def build_document() -> dict[str, Any]:
         version=_API_VERSION,
         openapi_version="3.1.0",
         info={"description": _DESCRIPTION},
+        tags=[{"name": name, "description": text} for name, text in TAGS.items()],
+        servers=[{"url": "/"}],
         plugins=[marshmallow],
     )
     for name, scheme in _SECURITY_SCHEMES.items():
         spec.components.security_scheme(name, scheme)
     _describe_triggers(spec)
-    for status in _PROBLEM_STATUSES:
+    for status in _PROBLEM_TEXTS:
         spec.components.response(f"Problem{status}", _problem(status))
     for mount in MOUNTS:
         for route in mount.routes:
@@ -148,7 +188,7 @@ def _success(route: Route, status: int, schema: type[Schema] | None) -> dict[str
         response["content"] = {route.produces: {"schema": {"type": "string"}}}
     if schema is not None:
         response["content"] = {JSON: {"schema": schema}}
-        if {"revision", "version"} & {*schema().fields}:
+        if not route.untagged and {"revision", "version"} & {*schema().fields}:
             response["headers"] = {"ETag": _HEADERS["ETag"]}
     return response
 
@@ -162,24 +202,31 @@ def _problem_statuses(mount: Mount, route: Route) -> Iterator[int]:
         yield 404
     if route.conflicts or route.creates:
         yield 409
-    if route.body is not None or route.upload is not None:
-        yield from (411, 413, 415)
+    yield 411
     if route.versioned:
         yield 412
+    yield 413
+    if route.body is not None or route.upload is not None:
+        yield 415
     yield 429
     yield 503
 
 
-_PROBLEM_STATUSES = (400, 401, 403, 404, 409, 411, 412, 413, 415, 429, 503)
 
 
 def _problem(status: int) -> dict[str, Any]:
-    response: dict[str, Any] = {
-        "description": HTTPStatus(status).phrase,
-        "content": {MEDIA_TYPE: {"schema": ProblemSchema}},
+    example = {
+        "type": f"urn:duebook:problem:{_PROBLEM_CODES[status]}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": "what is wrong, in words",
     }
-    if status in (429, 503):
-        response["headers"] = {"Retry-After": _HEADERS["Retry-After"]}
+    response: dict[str, Any] = {
+        "description": _PROBLEM_TEXTS[status],
+        "content": {MEDIA_TYPE: {"schema": ProblemSchema, "example": example}},
+    }
+    if header := _PROBLEM_HEADERS.get(status):
+        response["headers"] = {header: _HEADERS[header]}
     return response
 
 

@@ -121,5 +121,6 @@ class Route:
     versioned: bool = False
     conflicts: bool = False
     untagged: bool = False
+    untagged: bool = False
     own_transactions: bool = False
     across_tenants: bool = False

@@ -176,6 +176,7 @@ WORKFLOW_ROUTES = (
         query=TenantQuery,
         answers={200: WorkflowSchema},
         handler=_get_version,
+        untagged=True,
     ),
     Route(
         method="PUT",

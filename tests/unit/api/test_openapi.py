@@ -96,8 +96,27 @@ def test_every_operation_tells_its_errors_as_problems(document):
             if status >= "400":
                 assert response == {"$ref": f"#/components/responses/Problem{status}"}, path
         assert "503" in operation["responses"]
+        # Following a link is no tenant's request.
+        assert ("429" in operation["responses"]) == (operation["security"] != [])
         is_open = operation["security"] == [] or path.startswith("/root/")
         assert ("401" in operation["responses"]) == (not is_open)
+
+
+def test_every_operation_tells_what_it_does_and_every_group_what_it_is_about(document):
+    described = {tag["name"]: tag["description"] for tag in document["tags"]}
+
+    for operation in operations(document).values():
+        assert operation["summary"]
+        assert set(operation["tags"]) <= set(described)
+    used = {tag for operation in operations(document).values() for tag in operation["tags"]}
+    assert used == set(described)
+
+
+def test_every_problem_has_an_example_of_its_own_status(document):
+    for name, response in document["components"]["responses"].items():
+        [media] = response["content"].values()
+        assert name == f"Problem{media['example']['status']}"
+        assert response["description"]
 
 
 def test_only_operations_that_create_take_an_idempotency_key(document):
