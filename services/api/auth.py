@@ -37,12 +37,14 @@ _WRONG_ADMIN_TOKEN = "BaseRoot access denied: Invalid X-ADMIN-TOKEN"
 class Caller:
     """Who calls; the admin is a moderator of the tenant that the request names, or of none.
 
-    ``token_id`` is the API token, None for the admin.
+    ``token_id`` is the API token, None for the admin. ``chatroom_id`` is the chatroom that a call
+    of a channel acts for, None where it says none.
     """
 
     role: Role
     tenant_id: UUID | None
     channel_id: UUID | None = None
+    chatroom_id: UUID | None = None
     token_id: UUID | None = None
 
 

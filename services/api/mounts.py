@@ -11,9 +11,10 @@ from services.api.resources.executions import EXECUTION_ROUTES
 from services.api.resources.line_users import LINE_USER_ROUTES
 from services.api.resources.records import RECORD_ROUTES
 from services.api.resources.scheduled_actions import SCHEDULED_ACTION_ROUTES
+from services.api.resources.scp_rules import SCP_RULE_ROUTES
 from services.api.resources.signing_keys import SIGNING_KEY_ROUTES
-from services.api.resources.staged_changes import STAGED_CHANGE_ROUTES
 from services.api.resources.slots import SLOTS_PREVIEW
+from services.api.resources.staged_changes import STAGED_CHANGE_ROUTES
 from services.api.resources.tables import TABLE_ROUTES
 from services.api.resources.tenants import TENANT_ROUTES
 from services.api.resources.tick import RUN_DUE_TRIGGERS
@@ -47,6 +48,7 @@ _OF_A_TABLE = (
     *TABLE_ROUTES,
     *RECORD_ROUTES,
     BULK_CREATE,
+    *SCP_RULE_ROUTES,
     *TRIGGER_ROUTES,
     SLOTS_PREVIEW,
     *TRIGGER_QUESTION_ROUTES,

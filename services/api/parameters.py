@@ -2,6 +2,7 @@
 
 import re
 from urllib.parse import parse_qsl
+from uuid import UUID
 
 from shared.errors import Fault, InvalidInput
 
@@ -10,8 +11,12 @@ _MAX_PARAMETERS = 50
 ETAG_PATTERN = r'\*|(?:W/)?"[!#-~]{0,100}"'
 KEY_PATTERN = r"[!-~]{1,255}"
 
+CHATROOM_HEADER = "X-Acting-Chatroom"
+CHATROOM_PATTERN = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+
 _ETAG = re.compile(ETAG_PATTERN, re.ASCII)
 _REVISION = re.compile(r'"([0-9]{1,18})"', re.ASCII)
+_UUID = re.compile(CHATROOM_PATTERN, re.ASCII)
 _KEY = re.compile(KEY_PATTERN, re.ASCII)
 
 # No revision has this number: a well-formed tag that is not one of ours matches nothing.
@@ -64,6 +69,16 @@ def read_idempotency_key(header: str | None) -> str | None:
             code="idempotency_key_invalid",
         )
     return header
+
+
+def read_acting_chatroom(header: str | None) -> UUID | None:
+    """Return the chatroom that a call of a channel acts for, None when it says none.
+
+    Raises InvalidInput when it is no UUID.
+    """
+    if header is not None and not _UUID.fullmatch(header):
+        raise InvalidInput(f"{CHATROOM_HEADER} must be a UUID", code="acting_chatroom_invalid")
+    return None if header is None else UUID(header)
 
 
 def _query_fault(message: str) -> InvalidInput:

@@ -15,6 +15,7 @@ from services.api.cursors import Cursors, Position
 from services.api.dependencies import Sessions
 from services.api.fields import StrictSchema
 from shared.db.tenant_session import TenantSession
+from shared.domain.scp_rules import Operation
 from shared.domain.tenants import Role
 from shared.tracking.click_store import ClickStore
 from shared.usecases.tenant_limits import WaitingLimit
@@ -41,14 +42,16 @@ class Call:
     """One request, read, authenticated and authorised.
 
     ``query`` and ``body`` are what their schemas loaded. ``position`` is where the page of a list
-    begins, None at the start. ``revision`` is the one that If-Match names. What a handler puts into
-    ``after_commit`` is done when its transaction has committed, in no transaction; it may fail.
+    begins, None at the start. ``revision`` is the one that If-Match names, ``acts`` the route's.
+    What a handler puts into ``after_commit`` is done when its transaction has committed, in no
+    transaction; it may fail.
     """
 
     conn: TenantSession
     now: datetime
     caller: Caller
     scope: Scope
+    acts: Operation | None = None
     ids: Mapping[str, Any]
     query: Mapping[str, Any]
     body: Mapping[str, Any]
@@ -77,6 +80,7 @@ class Upload:
     sessions: Sessions
     caller: Caller
     scope: Scope
+    acts: Operation | None = None
     ids: Mapping[str, Any]
     query: Mapping[str, Any]
     media: str
@@ -97,11 +101,13 @@ class Route:
     """A route below the address of its mount; it has a ``handler`` or an ``upload``.
 
     ``creates``: takes an Idempotency-Key and runs in one transaction with it. ``versioned``: takes
-    If-Match. ``conflicts``: may answer 409. ``media``: what an upload may be. ``body_optional``: no
-    body is an empty object. ``untagged``: answers without ETag, though what it tells has a version.
-    ``produces``: what its answers are; those that are no JSON are texts.
-    ``own_transactions``: the handler makes its own; else it runs in one. ``across_tenants``: an
-    admin who names no tenant is served by a session that sees the rows of all.
+    If-Match. ``acts``: what it does with records, which a table's rules for chatrooms have to let
+    a caller of its channel do; there it takes X-Acting-Chatroom. ``conflicts``: may answer 409.
+    ``media``: what an upload may be. ``body_optional``: no body is an empty object.
+    ``untagged``: answers without ETag, though what it tells has a version. ``produces``: what its
+    answers are; those that are no JSON are texts. ``own_transactions``: the handler makes its own;
+    else it runs in one. ``across_tenants``: an admin who names no tenant is served by a session
+    that sees the rows of all.
     """
 
     method: Method
@@ -113,6 +119,7 @@ class Route:
     handler: Handler | None = None
     upload: UploadHandler | None = None
     media: tuple[str, ...] = (JSON,)
+    acts: Operation | None = None
     produces: str = JSON
     query: type[Schema] = NoQuery
     body: type[Schema] | None = None
@@ -120,7 +127,6 @@ class Route:
     creates: bool = False
     versioned: bool = False
     conflicts: bool = False
-    untagged: bool = False
     untagged: bool = False
     own_transactions: bool = False
     across_tenants: bool = False

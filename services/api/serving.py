@@ -6,7 +6,7 @@ Who calls, how much is sent and of which kind, is it whole, may they, is it vali
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -22,7 +22,13 @@ from services.api.auth import Caller, Credentials, Scope, check_role, identify, 
 from services.api.cursors import Cursors
 from services.api.dependencies import Parts, Sessions
 from services.api.fields import load, made
-from services.api.parameters import read_idempotency_key, read_if_match, read_query
+from services.api.parameters import (
+    CHATROOM_HEADER,
+    read_acting_chatroom,
+    read_idempotency_key,
+    read_if_match,
+    read_query,
+)
 from services.api.request_limits import Visit
 from services.api.routes import Answer, Call, Route, Upload
 from shared.db.clock import server_now
@@ -49,6 +55,7 @@ class _Head:
     query: Mapping[str, Any]
     revision: int | None
     key: str | None
+    chatroom_id: UUID | None
 
 
 def serve(route: Route, *, parts: Parts, scope: Scope, ids: Mapping[str, Any]) -> Response:
@@ -72,6 +79,7 @@ def _serve(
             now=server_now(conn),
             caller=caller,
             scope=scope,
+            acts=route.acts,
             ids=ids,
             query=head.query,
             body=body,
@@ -106,6 +114,11 @@ def _read_head(route: Route, visit: Visit, *, parts: Parts, scope: Scope) -> _He
         query=query,
         revision=read_if_match(headers.get("If-Match")) if route.versioned else None,
         key=read_idempotency_key(headers.get("Idempotency-Key")) if route.creates else None,
+        chatroom_id=(
+            read_acting_chatroom(headers.get(CHATROOM_HEADER))
+            if route.acts is not None and scope == "channel"
+            else None
+        ),
     )
 
 
@@ -130,7 +143,7 @@ def _identify(conn: Connection, route: Route, head: _Head, scope: Scope) -> Call
     g.tenant_id = caller.tenant_id  # for the log
     head.visit.identified(None if head.credentials.is_admin else caller.tenant_id)
     check_role(caller, route.roles)
-    return caller
+    return replace(caller, chatroom_id=head.chatroom_id)
 
 
 def _read_body(route: Route, raw: bytes) -> tuple[Mapping[str, Any], InvalidInput | None]:
@@ -172,6 +185,7 @@ def _serve_upload(
         sessions=partial(_bound, parts.sessions, caller.tenant_id),
         caller=caller,
         scope=scope,
+        acts=route.acts,
         ids=ids,
         query=head.query,
         media=head.media,
@@ -225,8 +239,8 @@ def _respond_once(route: Route, call: Call, key: str | None, raw: bytes) -> Resp
     if key is None:
         return render(route, route.handler(call))
     query = request.query_string.decode("latin-1")
-    # A token of another channel might not get the answer if it asked.
-    asked = json.dumps([request.method, request.path, query, str(call.caller.channel_id)])
+    # A token of another channel, or another chatroom, might not get the answer if it asked.
+    asked = json.dumps([request.method, request.path, query, *_acting(call.caller)])
     request_hash = sha256(asked.encode() + b"\n" + raw).digest()
     given = idempotency.begin(call, key=key, request_hash=request_hash)
     if given is not None:
@@ -255,6 +269,12 @@ def render(route: Route, answer: Answer) -> Response:
 def _dump(route: Route, answer: Answer) -> strict_json.Json:
     schema = route.answers[answer.status]
     return None if schema is None else made(schema).dump(answer.body)
+
+
+def _acting(caller: Caller) -> list[str]:
+    """Return for whom a call acts: an answer is given again to none but them."""
+    chatroom = [] if caller.chatroom_id is None else [str(caller.chatroom_id)]
+    return [str(caller.channel_id), *chatroom]
 
 
 def _without_secrets(route: Route, answer: Answer) -> Response:

@@ -11,6 +11,7 @@ from shared.actions.record_cells import (
     data_faults,
     rendered_cells,
 )
+from shared.actions.ruled_tables import refuse_ruled, ruled_faults
 from shared.actions.schemas import ActionSchema, identifier, kind, mapping
 from shared.actions.staging import asks_for_approval, stage_create
 from shared.domain.strict_json import Json
@@ -44,7 +45,10 @@ class CreateRecord:
         if table is None:
             message = "create_record table_id names no table of this tenant"
             return [Fault(code="action_table_unknown", pointer="/table_id", message=message)]
-        return data_faults(config["data"], table.columns, context)
+        return [
+            *ruled_faults("create_record table_id", table, "/table_id"),
+            *data_faults(config["data"], table.columns, context),
+        ]
 
     def execute(self, config: Config, context: ActionContext) -> dict[str, Json]:
         """Insert the record, once for this action of its run, or stage it."""
@@ -52,6 +56,7 @@ class CreateRecord:
             table = find_table(conn, UUID(config["table_id"]))
             if table is None or table.trashed_at or table.tenant_id != context.tenant_id:
                 raise ActionFailed("the table no longer exists")
+            refuse_ruled(table)
             own = table.id == context.table_id
             columns = (
                 columns_as_frozen(table, context)

@@ -5,6 +5,7 @@ from psycopg import Connection
 
 from shared.actions.action import ActionContext, CheckContext, Config
 from shared.actions.failures import ActionFailed
+from shared.actions.ruled_tables import refuse_ruled
 from shared.actions.schemas import either
 from shared.domain.records import CustomTable
 from shared.errors import Fault
@@ -54,8 +55,12 @@ def target_id(config: Config, context: ActionContext) -> int:
 
 
 def live_table(conn: Connection, context: ActionContext) -> CustomTable:
-    """Return the subject's own table. Raises ActionFailed when it was trashed meanwhile."""
+    """Return the subject's own table.
+
+    Raises ActionFailed when it was trashed meanwhile, or got channel SCP rules.
+    """
     table = None if context.table_id is None else find_table(conn, context.table_id)
     if table is None or table.trashed_at is not None:
         raise ActionFailed("the table no longer exists")
+    refuse_ruled(table)
     return table

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from shared.actions.action import Config
+from shared.actions.ruled_tables import ruled_faults
 from shared.domain.columns import Column, ColumnType
 from shared.domain.conditions import Predicate, read_when
 from shared.domain.faults import cut
@@ -93,6 +94,10 @@ def _table_faults(roster: CustomTable | None, target: CustomTable | None) -> Ite
         if table is None:
             message = f"materialize_slots {part} table_id names no table of this tenant"
             yield _fault("action_table_unknown", f"/{part}/table_id", message)
+        else:
+            yield from ruled_faults(
+                f"materialize_slots {part} table_id", table, f"/{part}/table_id"
+            )
     if target is None or roster is None:
         return
     if roster.id == target.id:

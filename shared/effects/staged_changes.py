@@ -10,6 +10,7 @@ from psycopg import Connection
 
 from shared.domain.columns import cells_by_name, check_size, read_cells
 from shared.domain.records import CustomTable, Record
+from shared.domain.scp_rules import refuse_actions
 from shared.domain.staged_changes import NewChange, Origin, StagedChange
 from shared.domain.strict_json import Json
 from shared.effects.record_writes import create_records, delete_record, update_record
@@ -102,12 +103,13 @@ def apply(conn: Connection, change: StagedChange, *, now: datetime) -> Record:
     """Write what an approved change says, as any write of an action, and return the record.
 
     To be called in a transaction that holds the change. Raises NotFound when table or record is
-    gone, Conflict when the record was changed since or a column dropped, InvalidInput when a cell
-    does not fit any more, ChainTooDeep.
+    gone, Conflict when the record was changed since, a column dropped or the table got rules for
+    chatrooms, InvalidInput when a cell does not fit any more, ChainTooDeep.
     """
     table = find_table(conn, change.table_id)
     if table is None or table.trashed_at is not None:
         raise NotFound("the table no longer exists", code="table_not_found")
+    refuse_actions(table)
     if change.operation == "create":
         cells = _cells(table, change)
         [record] = create_records(

@@ -17,6 +17,7 @@ from shared.domain.delays import actions_within
 from shared.domain.faults import MAX_TOLD, child, in_document_order, under
 from shared.domain.on_existing import FIRE, OnExisting
 from shared.domain.records import CustomTable
+from shared.domain.scp_rules import refuse_triggers
 from shared.domain.triggers import (
     EVENTS,
     On,
@@ -209,6 +210,7 @@ def _checked(
         raise InvalidInput.of(
             [Fault(code="triggers_invalid", pointer="/triggers", message=message)]
         )
+    refuse_triggers(table, raw)
     kinds = {state.trigger_id: state.kind for state in states}
     read = read_triggers(raw, table.columns)
     faults: list[Fault] = []

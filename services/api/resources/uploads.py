@@ -86,7 +86,7 @@ def _upload(upload: Upload) -> Answer:
 
 
 def _table(conn: TenantSession, upload: Upload) -> CustomTable:
-    return reachable_table(conn, upload.caller, upload.ids["table_id"])
+    return reachable_table(conn, upload.caller, upload.ids["table_id"], acts=upload.acts)
 
 
 def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
@@ -205,6 +205,7 @@ BULK_CREATE = Route(
     path="/tables/<uuid:table_id>/records/bulk",
     operation_id="records.bulkCreate",
     summary="Create records from JSON Lines (cells by column name) or CSV (a header of names)",
+    acts="create",
     roles=RECORD_WRITERS,
     answers={200: UploadSchema},
     upload=_upload,
