@@ -1,0 +1,110 @@
+"""What row level security leaves of the plans: the API's statements, asked as its role.
+
+A condition that might tell of rows which the policy hides is asked behind the policy, and finds no
+index; and the policy's own condition must not lead the planner astray.
+"""
+
+from contextlib import contextmanager
+
+import pytest
+
+from shared.db.connection import connect
+from shared.db.roles import API
+from shared.queries import action_lists, occurrences, record_walk, records, run_lists
+from shared.queries.action_lists import ActionFilter
+from shared.queries.run_lists import RunFilter
+from tests.builders_db import FAR_OFF, LONG_AGO, NOW, insert_table
+from tests.builders_delayed import insert_execution, insert_line_user
+from tests.integration.queries.plans import fill_actions, fill_records, fill_runs, plans_of
+from tests.integration.queries.test_action_plans import _SUBJECTS, FILTERS
+
+RUN_FILTERS = {
+    "all": (RunFilter(), ["trigger_run_listed"]),
+    "failed": (RunFilter(status="failed"), ["trigger_run_failed"]),
+    "pending": (RunFilter(status="pending"), ["trigger_run_fair"]),
+    "stuck": (RunFilter(status="stuck"), ["trigger_run_failed", "trigger_run_held"]),
+    "trigger": (RunFilter(trigger_id="trg_000000000001"), ["trigger_run_by_trigger"]),
+    "record": (RunFilter(record_id=7), ["trigger_run_by_record"]),
+}
+
+
+@pytest.fixture
+def asking(login_url):
+    """Opens a transaction of the API in a tenant."""
+
+    @contextmanager
+    def ask(tenant_id):
+        with connect(login_url(API), application_name="test", role=API) as api:
+            api.bind(tenant_id)
+            with api.transaction():
+                yield api
+
+    return ask
+
+
+def _assert_uses(plan, index, *, relation):
+    assert index in plan, plan
+    assert f"Seq Scan on {relation}" not in plan, plan
+
+
+def test_a_listing_of_runs_uses_the_index_of_its_filter(conn, asking):
+    table = fill_runs(conn)
+
+    with asking(table.tenant_id) as api:
+        for filter, indexes in RUN_FILTERS.values():
+            parameters = run_lists._parameters(table, filter, before=19_000, limit=50, now=NOW)
+            listings = run_lists._clauses(filter, before=19_000)
+            for clauses, index in zip(listings, indexes, strict=True):
+                planned, _ = plans_of(api, run_lists._COLUMNS + clauses, parameters)
+                _assert_uses(planned, index, relation="trigger_run")
+
+
+def test_a_listing_of_actions_uses_the_index_of_its_filter(conn, asking):
+    tenant = fill_actions(conn, analyse=False)
+    table = insert_table(conn, tenant_id=tenant)
+    known = {
+        "tenant": tenant,
+        "contact": insert_line_user(conn, tenant),
+        "table": table.id,
+        **insert_execution(conn, tenant),
+    }
+    conn.execute(_SUBJECTS, known)
+    conn.execute("VACUUM ANALYZE")
+    place = {"after_at": NOW, "after_id": 19_999, "limit": 50}
+
+    with asking(tenant) as api:
+        for filter_of, index in FILTERS.values():
+            filter = ActionFilter(**filter_of(known))
+            statement = action_lists._statement(filter, is_first=False)
+            parameters = action_lists.parameters(tenant, filter) | place
+            planned, _ = plans_of(api, statement, parameters)
+            _assert_uses(planned, f"scheduled_action_{index}", relation="scheduled_action")
+
+
+def test_records_and_what_a_preview_walks_keep_their_order(conn, asking):
+    state = fill_records(conn)
+    page = {"table_id": state.table_id, "created_at": LONG_AGO, "record_id": 1, "limit": 100}
+    stretch = {
+        "table_id": state.table_id,
+        "trigger_ref": state.ref,
+        "column_id": "c2",
+        "identity_length": 16,
+        "before": "2026-07-25",
+        "after_created_at": LONG_AGO,
+        "after_id": 1,
+        "up_to_created_at": FAR_OFF,
+        "up_to_id": 1,
+        "limit": 100,
+    }
+    consumed = {"trigger_ref": state.ref, "record_ids": list(range(1, 101))}
+
+    with asking(state.tenant_id) as api:
+        for statement, parameters in (
+            (records._LIST_RECORDS, page),
+            (record_walk._STRETCH, stretch),
+        ):
+            for plan in plans_of(api, statement, parameters):
+                _assert_uses(plan, "record_walk", relation="record")
+                assert "Sort" not in plan, plan
+        for plan in plans_of(api, occurrences._CONSUMED_IDENTITIES, consumed):
+            _assert_uses(plan, "an_identity_is_consumed_once", relation="occurrence")
