@@ -15,6 +15,7 @@ from services.cli.commands.changes import changes
 from services.cli.commands.dead_letters import dead_letters
 from services.cli.commands.dev import dev
 from services.cli.commands.doctor import doctor
+from services.cli.commands.questions import simulate, timeline, why
 from services.cli.commands.records import records
 from services.cli.commands.runs import runs
 from services.cli.commands.schedules import preview, tick
@@ -73,6 +74,9 @@ for command in (
     openapi,
     tick,
     preview,
+    simulate,
+    why,
+    timeline,
     runs,
     actions,
     changes,

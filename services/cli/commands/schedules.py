@@ -5,8 +5,17 @@ from typing import Any
 
 import click
 
-from services.cli.api import TABLES, api_of_admin, api_of_moderator, api_option, find_table
+from services.cli.api import (
+    TABLES,
+    Api,
+    api_of_admin,
+    api_of_moderator,
+    api_option,
+    find_table,
+)
+from services.cli.commands.questions import trigger_path, why_of_arm
 from services.cli.output import json_option, say_json, say_members, say_table
+from services.cli.spans import beside, on_the_clock
 from shared.db.connection import connect
 from shared.db.roles import SCANNER, require_role
 from shared.observability.logs import configure_logging
@@ -96,12 +105,20 @@ def preview(table: str, record_limit: int | None, api_url: str, as_json: bool) -
     stored = api.call("GET", f"{TABLES}/{found['id']}/triggers")["triggers"]
     names = {trigger["id"]: trigger.get("name") for trigger in stored if "id" in trigger}
     say_table(
-        [{**_row(arm), "name": names.get(arm["trigger_id"])} for arm in document["triggers"]],
+        [
+            {
+                **_row(arm),
+                "name": names.get(arm["trigger_id"]),
+                "next": _next_window(api, found, arm),
+            }
+            for arm in document["triggers"]
+        ],
         {
             "trigger_id": "trigger",
             "name": "name",
             "kind": "kind",
             "due": "due now",
+            "next": "next window",
             "why": "why",
             "warnings": "warnings",
         },
@@ -114,24 +131,17 @@ def _row(arm: dict[str, Any]) -> dict[str, Any]:
         "trigger_id": arm["trigger_id"],
         "kind": arm["kind"],
         "due": arm.get("due_now"),
-        "why": _why(arm),
+        "why": why_of_arm(arm),
         "warnings": ", ".join(arm["warnings"]) or None,
     }
 
 
-def _why(arm: dict[str, Any]) -> str:
-    match arm["kind"]:
-        case "invalid":
-            return ", ".join(arm["error_codes"])
-        case "date_column_reached":
-            more = f", {arm['unscanned']} records not looked at" if arm["truncated"] else ""
-            return (
-                f"{arm['already_fired']} fired, {arm['scheduled_for_future']} ahead, "
-                f"{arm['when_filter_mismatch']} not matching, "
-                f"{arm['missing_schedule_value']} missing, "
-                f"{arm['invalid_schedule_value']} invalid{more}"
-            )
-        case _:
-            active = ", a run is active" if arm["active_run"] else ""
-            last = arm["last_consumed_window_at"] or "never"
-            return f"window {arm['due_at'] or 'not reached'}, last {last}{active}"
+def _next_window(api: Api, table: dict[str, Any], arm: dict[str, Any]) -> str | None:
+    """Return when a clock trigger fires next, on the clock of its zone and from now."""
+    if arm["kind"] not in ("interval", "daily", "cron"):
+        return None
+    told = api.call("GET", f"{trigger_path(table, arm['trigger_id'])}/why")
+    window = told["next"]
+    if window is None:
+        return "never"
+    return f"{on_the_clock(window)}, {beside(window['at'], told['evaluated_at'])}"
