@@ -1,0 +1,283 @@
+"""Commands that ask about triggers: ``simulate``, ``timeline``, ``why``."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from services.cli.api import TABLES, Api, api_of_moderator, api_option, find_table
+from services.cli.output import json_option, say_json, say_members, say_table
+from services.cli.spans import beside, on_the_clock
+from shared.domain.strict_json import loads
+from shared.errors import AppError
+
+_REFUSED = 1
+_WORDS = {
+    "due_now": "it is due",
+    "scheduled_for_future": "its time has not come",
+    "already_fired": "it has fired already",
+    "when_filter_mismatch": "a condition does not match",
+    "missing_schedule_value": "the row has no date",
+    "invalid_schedule_value": "the row's date cannot be read",
+    "record_unreadable": "the row cannot be read",
+    "record_deleted": "the row is deleted",
+    "held_back": "it waits for its turn in a drip",
+    "consumed_by_save": "a save has consumed what was overdue",
+    "active_run": "a run of it is active",
+    "matches": "the row matches",
+    "config_invalid": "the trigger is broken",
+    "trigger_removed": "the trigger was removed",
+}
+"""What a verdict means."""
+
+
+def find_trigger(api: Api, table: dict[str, Any], name_or_id: str) -> str:
+    """Return the id of a table's trigger with this id or name; an id may be of a removed one.
+
+    Raises AppError when no trigger has the name, or several have it.
+    """
+    stored = api.call("GET", f"{TABLES}/{table['id']}/triggers")["triggers"]
+    found = [one["id"] for one in stored if name_or_id in (one.get("id"), one.get("name"))]
+    if len(found) > 1:
+        message = f"several triggers are named '{name_or_id}': {', '.join(found)}"
+        raise AppError(message, code="trigger_ambiguous")
+    if not found and not name_or_id.startswith("trg_"):
+        raise AppError(f"there is no trigger '{name_or_id}'", code="trigger_not_found")
+    return found[0] if found else name_or_id
+
+
+def trigger_path(table: dict[str, Any], trigger: str) -> str:
+    """Return the address of a trigger."""
+    return f"{TABLES}/{table['id']}/triggers/{trigger}"
+
+
+@click.command(short_help="Tell what triggers would do before they are saved.")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--table", required=True, help="Their table (name or id).")
+@api_option
+@json_option
+def simulate(file: str, table: str, api_url: str, as_json: bool) -> None:
+    """Tell what the triggers in FILE (- for the input) would do to all rows of a table.
+
+    FILE has a JSON list of triggers, or an object with one under "triggers". Nothing is stored. The
+    exit code is 1 if a save would be refused.
+    """
+    api = api_of_moderator(api_url)
+    found = find_table(api, table)
+    triggers = _triggers_in(file)
+    told = api.call(
+        "POST", f"{TABLES}/{found['id']}/triggers/simulate", body={"triggers": triggers}
+    )
+    if as_json:
+        say_json(told)
+    else:
+        _say_simulation(found["name"], told)
+    if told["errors"]:
+        sys.exit(_REFUSED)
+
+
+def _triggers_in(file: str) -> object:
+    document = loads(sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes())
+    return document.get("triggers") if isinstance(document, dict) else document
+
+
+def _say_simulation(table: str, told: dict[str, Any]) -> None:
+    now = told["evaluated_at"]
+    click.echo(f"{table}: {told['live_records']} records at {now} UTC; nothing is stored")
+    say_table(
+        [_simulated_row(arm, now=now) for arm in told["triggers"]],
+        {
+            "trigger": "trigger",
+            "kind": "kind",
+            "at_once": "fires at once",
+            "since": "oldest due",
+            "later": "in 24 h",
+            "why": "why",
+            "warnings": "warnings",
+        },
+        empty="no trigger is on schedule",
+    )
+    for arm in told["triggers"]:
+        for window in arm.get("upcoming", []):
+            odd = f"  {', '.join(window['notes'])}" if window["notes"] else ""
+            moment = f"{window['at']}Z, {beside(window['at'], now)}"
+            click.echo(f"  {arm['kind']}  {on_the_clock(window)}  ({moment}){odd}")
+    if told["errors"]:
+        click.echo("a save would be refused:")
+    for error in told["errors"]:
+        click.echo(f"  {error['pointer']}: {error['detail']}")
+
+
+def _simulated_row(arm: dict[str, Any], *, now: str) -> dict[str, Any]:
+    oldest = arm.get("oldest_due_at")
+    due = arm.get("due_now")
+    return {
+        "trigger": arm["trigger_id"] or "new",
+        "kind": arm["kind"],
+        "at_once": int(due) if isinstance(due, bool) else due,
+        "since": None if oldest is None else f"{oldest}Z, {beside(oldest, now)}",
+        "later": arm.get("fires_within_24_hours"),
+        "why": why_of_arm(arm),
+        "warnings": ", ".join(arm["warnings"]) or None,
+    }
+
+
+def why_of_arm(arm: dict[str, Any]) -> str:
+    """Return what an arm of the preview says beside its counts of what is due."""
+    match arm["kind"]:
+        case "invalid":
+            return ", ".join(arm["error_codes"])
+        case "date_column_reached":
+            more = f", {arm['unscanned']} records not looked at" if arm["truncated"] else ""
+            return (
+                f"{arm['already_fired']} fired, {arm['scheduled_for_future']} ahead, "
+                f"{arm['when_filter_mismatch']} not matching, "
+                f"{arm['missing_schedule_value']} missing, "
+                f"{arm['invalid_schedule_value']} invalid{more}"
+            )
+        case _:
+            active = ", a run is active" if arm["active_run"] else ""
+            last = arm["last_consumed_window_at"] or "never"
+            return f"window {arm['due_at'] or 'not reached'}, last {last}{active}"
+
+
+@click.command(short_help="Tell why a trigger fires, or does not.")
+@click.argument("table")
+@click.argument("trigger")
+@click.argument("record", type=click.IntRange(min=1), required=False)
+@api_option
+@json_option
+def why(table: str, trigger: str, record: int | None, api_url: str, as_json: bool) -> None:
+    """Tell why TRIGGER (name or id) of TABLE fires now for RECORD, or does not.
+
+    Triggers of a clock have no record.
+    """
+    api = api_of_moderator(api_url)
+    found = find_table(api, table)
+    path = trigger_path(found, find_trigger(api, found, trigger))
+    told = api.call("GET", f"{path}/why", query={"record_id": record})
+    if as_json:
+        say_json(told)
+        return
+    fires = "fires" if told["fires"] else "does not fire"
+    click.echo(f"{told['trigger_id']} {fires}: {_WORDS[told['verdict']]}")
+    say_members({key: value for key, value in _reasons(told).items() if value is not None})
+
+
+def _reasons(told: dict[str, Any]) -> dict[str, Any]:
+    """Return what led to a verdict, in words; what does not apply is None."""
+    now = told["evaluated_at"]
+    return {
+        "warnings": ", ".join(told["warnings"]) or None,
+        "error codes": ", ".join(told["error_codes"]) or None,
+        "cell": _cell(told["cell"], now=now),
+        "condition": _clause(told["clause"]),
+        "ledger": _entry(told["ledger"], now=now),
+        "fired before": ", ".join(one["identity"] for one in told["history"]) or None,
+        "last run": _run(told["last_run"]),
+        "window": _window(told["window"], now=now),
+        "last window": told["last_consumed_window_at"],
+        "active run": _run(told["active_run"]),
+        "next": _window(told["next"], now=now),
+    }
+
+
+def _cell(cell: dict[str, Any] | None, *, now: str) -> str | None:
+    if cell is None:
+        return None
+    shown = f"{cell['column']} is {json.dumps(cell['value'], ensure_ascii=False)}"
+    if cell["fire_at"] is None:
+        return shown
+    return f"{shown}: fires at {cell['fire_at']}, {beside(cell['fire_at'], now)}"
+
+
+def _clause(clause: dict[str, Any] | None) -> str | None:
+    if clause is None:
+        return None
+    predicate = json.dumps(clause["predicate"], ensure_ascii=False)
+    cell = json.dumps(clause["cell"], ensure_ascii=False)
+    return f"when[{clause['index']}] {predicate} does not match {cell}"
+
+
+def _entry(entry: dict[str, Any] | None, *, now: str) -> str | None:
+    if entry is None:
+        return None
+    run = _run(entry["run"]) or ("its run is gone" if entry["by_run"] else "by a save, no run")
+    consumed_at = entry["consumed_at"]
+    return f"{entry['identity']} consumed at {consumed_at}, {beside(consumed_at, now)}: {run}"
+
+
+def _run(run: dict[str, Any] | None) -> str | None:
+    if run is None:
+        return None
+    error = f" ({run['error']})" if run.get("error") else ""
+    return f"run {run['id']} {run['status']}{error}"
+
+
+def _window(window: dict[str, Any] | None, *, now: str) -> str | None:
+    if window is None:
+        return None
+    odd = f"; {', '.join(window['notes'])}" if window["notes"] else ""
+    return f"{on_the_clock(window)}, {beside(window['at'], now)}{odd}"
+
+
+@click.command(short_help="Tell what a trigger did, and what lies ahead of it.")
+@click.argument("table")
+@click.argument("trigger")
+@click.option("--from", "since", metavar="INSTANT", help="Seven days ago by default.")
+@click.option("--to", "until", metavar="INSTANT", help="In seven days by default.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@api_option
+@json_option
+def timeline(
+    table: str,
+    trigger: str,
+    since: str | None,
+    until: str | None,
+    limit: int,
+    api_url: str,
+    as_json: bool,
+) -> None:
+    """Tell what TRIGGER (name or id) of TABLE did, with its runs, and what lies ahead of it."""
+    api = api_of_moderator(api_url)
+    found = find_table(api, table)
+    path = trigger_path(found, find_trigger(api, found, trigger))
+    query = {"from": since, "to": until}
+    items = list(api.items(f"{path}/timeline", query=query, limit=limit))
+    if as_json:
+        say_json(items)
+        return
+    say_table(
+        [_moment(item) for item in items],
+        {
+            "at": "at",
+            "phase": "phase",
+            "record_id": "record",
+            "identity": "identity",
+            "what": "what",
+        },
+        empty="nothing in this time",
+    )
+
+
+def _moment(item: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **item,
+        "at": f"{item['at'][:19].rstrip('Z')}Z",
+        "identity": item["identity"] or None,
+        "what": _happened(item) if item["phase"] == "past" else _coming(item),
+    }
+
+
+def _happened(item: dict[str, Any]) -> str:
+    return _run(item["run"]) or ("its run is gone" if item["by_run"] else "by a save, no run")
+
+
+def _coming(item: dict[str, Any]) -> str:
+    if item["window"] is None:
+        fires = item["verdict"] == "due_now"
+        return "fires" if fires else f"does not fire: {_WORDS[item['verdict']]}"
+    odd = f"; {', '.join(item['window']['notes'])}" if item["window"]["notes"] else ""
+    return f"fires, {on_the_clock(item['window'])}{odd}"
