@@ -68,15 +68,25 @@ def _holders(action: Json) -> Iterator[tuple[str, dict[str, Json]]]:
 
 
 def _swapped(body: Json, old: str, new: str, convert: Callable[[Json], str | None]) -> Json:
-    """Return a copy of a body in which ``old`` is ``new`` wherever its value can be converted."""
+    """Return a body in which ``old`` is ``new`` wherever its value can be converted.
+
+    It is a copy if anything is: most bodies name no table.
+    """
+    if not any(old in holder for holder in _all_holders(body)):
+        return body
     copied = deepcopy(body)
-    for _, outer in _actions(copied):
+    for holder in _all_holders(copied):
+        value = convert(holder.get(old))
+        if value is not None and new not in holder:
+            _replace(holder, old, new, value)
+    return copied
+
+
+def _all_holders(body: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
+    for _, outer in _actions(body):
         for _, action in actions_within(outer):
             for _, holder in _holders(action):
-                value = convert(holder.get(old))
-                if value is not None and new not in holder:
-                    _replace(holder, old, new, value)
-    return copied
+                yield holder
 
 
 def _replace(holder: dict[str, Json], old: str, new: str, value: str) -> None:
