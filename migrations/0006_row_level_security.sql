@@ -140,7 +140,7 @@ GRANT SELECT ON
 TO duebook_worker;
 GRANT INSERT ON
     record, due_value, definition, trigger_run, workflow_execution, scheduled_action, tracking_link,
-    tracking_click, staged_change, chat_message, worker, fresh_value
+    tracking_click, staged_change, chat_message, worker, fresh_value, occurrence
 TO duebook_worker;
 GRANT UPDATE ON
     record, due_value, trigger_run, scheduled_action, tracking_link, tracking_click, staged_change,

@@ -4,6 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from shared.db.connection import connect
+from shared.db.roles import API, SCANNER, WORKER
 from shared.domain.on_existing import FIRE, OnExisting
 from shared.effects.record_writes import create_records, delete_record, restore_record
 from shared.errors import Conflict
@@ -286,3 +288,31 @@ def test_the_invariants_hold(conn, table, mode):
 
     assert len(ledger(conn)) == 5
     assert list_violations(conn, settled_before=NOW, limit=10) == []
+
+
+def test_each_service_may_do_its_part(conn, database_url, table):
+    records = write(conn, table, OVERDUE, OVERDUE, OVERDUE)
+    sessions = [
+        connect(database_url, application_name="service", role=role)
+        for role in (API, SCANNER, WORKER)
+    ]
+    api, scanner, worker = sessions
+    api.bind(table.tenant_id)
+
+    save(api, table, a_date(), on_existing=CONSUME)
+    with worker.transaction():
+        rewrite(worker, table, records[0], OLDER)
+    with api.transaction():
+        rewrite(api, table, records[1], AHEAD)
+    assert created(scanner) == 1
+    save(api, table, a_known(schedule={**DATE, "offset_minutes": 5}), on_existing=drip(1))
+    assert created(scanner) == 0
+    for session in sessions:
+        session.close()
+
+    assert [record_id for record_id, _ in ledger(conn)] == [
+        records[0].id,
+        records[0].id,
+        records[1].id,
+        records[2].id,
+    ]
