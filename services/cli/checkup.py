@@ -15,11 +15,12 @@ from shared.db.clock import server_now
 from shared.db.connection import connect
 from shared.db.listener import Listener
 from shared.db.migrate import NEEDED_ENCODING, encoding, pending
+from shared.db.roles import SCANNER, roles_of_login
 from shared.db.sessions import count_sessions
 from shared.errors import AppError
 from shared.lifecycle import Stop, wait_until
 from shared.messaging.transport import open_publisher
-from shared.queries import action_lists, run_lists
+from shared.queries import action_lists, run_lists, staged_changes
 from shared.queries.announcements import count_due, count_running, next_announcement_at
 from shared.queries.due_tables import list_tables_to_scan
 from shared.queries.notifications import listen_for_work, notify_work
@@ -61,7 +62,10 @@ def examine(settings: Settings) -> Iterator[Check]:
             yield _notifications(conn, settings)
             yield _clock(conn)
             if migrations.state == "ok":
-                yield from _work(conn, settings)
+                roles = _roles(conn)
+                yield roles
+                if roles.state == "ok":
+                    yield from _work(conn, settings)
     except psycopg.OperationalError as error:
         yield Check(name="database", state="failed", found=str(error).strip().splitlines()[0])
     yield _broker(settings)
@@ -86,6 +90,18 @@ def _migrations(conn: Connection) -> Check:
             found=f"missing: {', '.join(missing)}; run duebook migrate",
         )
     return Check(name="migrations", state="ok", found="all of this release are applied")
+
+
+def _roles(conn: Connection) -> Check:
+    """Row level security would show no work to a login that is of no service, and all were well."""
+    mine = roles_of_login(conn)
+    if SCANNER in mine:
+        return Check(name="roles", state="ok", found=f"the login is of {', '.join(mine)}")
+    return Check(
+        name="roles",
+        state="failed",
+        found=f"the login may not act as {SCANNER}, and sees nothing of what there is to do",
+    )
 
 
 def _sessions(conn: Connection) -> Check:
@@ -142,6 +158,7 @@ def _work(conn: Connection, settings: Settings) -> Iterator[Check]:
     yield _stuck("stuck runs", run_lists.count_failed(conn), run_lists.count_stale(conn, now=now))
     failed, stale = action_lists.count_failed(conn), action_lists.count_stale(conn, now=now)
     yield _stuck("stuck actions", failed, stale)
+    yield _changes(conn)
 
 
 def _stuck(name: str, failed: int, stale: int) -> Check:
@@ -149,6 +166,16 @@ def _stuck(name: str, failed: int, stale: int) -> Check:
         name=name,
         state="warning" if failed or stale else "ok",
         found=f"{failed} failed, {stale} running without a sign of life",
+    )
+
+
+def _changes(conn: Connection) -> Check:
+    overdue = staged_changes.count_overdue(conn, limit=_DUE_COUNTED)
+    pending = staged_changes.count_pending(conn, limit=_DUE_COUNTED)
+    return Check(
+        name="staged changes",
+        state="warning" if overdue else "ok",
+        found=f"{pending} to be reviewed, {overdue} approved and not applied in time",
     )
 
 

@@ -10,6 +10,7 @@ from shared.db.migrate import known_migrations
 from shared.usecases.set_triggers import set_triggers
 from shared.usecases.tokens import authenticate
 from tests.builders_db import LONG_AGO, insert_run, insert_table
+from tests.builders_staged import insert_change
 from tests.integration.cli.conftest import CommandLine
 
 NOBODY = "postgresql://nobody:nothing@127.0.0.1:1/none"
@@ -117,6 +118,18 @@ class TestDoctor:
         checks = json.loads(done.stdout)["checks"]
         assert done.returncode == 1
         assert ("database", "failed") in [(check["name"], check["state"]) for check in checks]
+
+    def test_changes_that_are_not_applied_are_told(self, on_database, conn):
+        insert_change(conn)
+        insert_change(conn, status="approved", announcements=1)
+
+        checks = json.loads(on_database.run_apart("doctor", "--json").stdout)["checks"]
+
+        assert {
+            "name": "staged changes",
+            "state": "warning",
+            "found": "1 to be reviewed, 1 approved and not applied in time",
+        } in checks
 
     def test_a_broken_invariant_is_told_by_its_number(self, on_database, conn):
         run_id = insert_run(conn, status="done", attempts=2)
