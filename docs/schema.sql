@@ -570,3 +570,86 @@ CREATE TABLE workflow_version (
     CONSTRAINT workflow_version_tenant_id_workflow_id_fkey FOREIGN KEY (tenant_id, workflow_id) REFERENCES workflow(tenant_id, id),
     CONSTRAINT workflow_version_pkey PRIMARY KEY (workflow_id, version)
 );
+
+CREATE OR REPLACE FUNCTION public.whose_table(table_id uuid, OUT tenant_id uuid, OUT channel_id uuid, OUT is_trashed boolean)
+ RETURNS SETOF record
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+BEGIN ATOMIC
+ SELECT custom_table.tenant_id,
+     custom_table.channel_id,
+     (custom_table.trashed_at IS NOT NULL)
+    FROM custom_table
+   WHERE (custom_table.id = whose_table.table_id);
+END
+;
+
+CREATE POLICY of_every_tenant TO duebook_scanner, duebook_worker
+    USING true
+    ON backlog, chat_message, command, custom_table, definition, due_value, event, fresh_value, held_value, idempotent_answer, line_user, occurrence, record, scheduled_action, scp_rule, signing_key, staged_change, trigger_rule, trigger_run, trigger_state, workflow, workflow_execution, workflow_version;
+
+CREATE POLICY of_its_tenant TO duebook_api
+    USING (EXISTS ( SELECT FROM trigger_state WHERE (trigger_state.id = occurrence.trigger_ref)))
+    ON occurrence;
+
+CREATE POLICY of_its_tenant TO duebook_api
+    USING (NOT (tenant_id IS DISTINCT FROM ( SELECT (NULLIF(current_setting('duebook.tenant'::text, true), ''::text))::uuid AS "nullif")))
+    ON idempotent_answer;
+
+CREATE POLICY of_its_tenant TO duebook_api
+    USING (tenant_id = ( SELECT (NULLIF(current_setting('duebook.tenant'::text, true), ''::text))::uuid AS "nullif"))
+    ON backlog, chat_message, command, custom_table, definition, due_value, event, fresh_value, held_value, line_user, record, scheduled_action, scp_rule, signing_key, staged_change, trigger_rule, trigger_run, trigger_state, workflow, workflow_execution, workflow_version;
+
+GRANT SELECT TO duebook_api
+    ON chat_message, schema_migration;
+
+GRANT SELECT (id, tenant_id, created_at, expires_at), INSERT (tenant_id, secret, created_at), UPDATE (expires_at) TO duebook_api
+    ON signing_key;
+
+GRANT SELECT, INSERT TO duebook_api
+    ON definition, occurrence, workflow_execution, workflow_version;
+
+GRANT SELECT, INSERT, DELETE TO duebook_api
+    ON scp_rule;
+
+GRANT SELECT, INSERT, UPDATE TO duebook_api
+    ON api_token, custom_table, event, idempotent_answer, line_user, record, scheduled_action, staged_change, tenant, tracking_click, tracking_link, trigger_state, workflow;
+
+GRANT SELECT, INSERT, UPDATE, DELETE TO duebook_api
+    ON backlog, command, due_value, fresh_value, held_value, trigger_rule, trigger_run;
+
+GRANT SELECT TO duebook_scanner
+    ON record, schema_migration, tenant;
+
+GRANT SELECT, DELETE TO duebook_scanner
+    ON event, fresh_value, idempotent_answer, workflow_execution;
+
+GRANT SELECT, INSERT TO duebook_scanner
+    ON definition, occurrence;
+
+GRANT SELECT, INSERT, UPDATE, DELETE TO duebook_scanner
+    ON due_value, held_value, trigger_run;
+
+GRANT SELECT, UPDATE TO duebook_scanner
+    ON custom_table, tracking_click, tracking_link, trigger_state;
+
+GRANT SELECT, UPDATE, DELETE TO duebook_scanner
+    ON backlog, scheduled_action, staged_change, worker;
+
+GRANT INSERT TO duebook_worker
+    ON occurrence;
+
+GRANT SELECT TO duebook_worker
+    ON command, custom_table, line_user, schema_migration, signing_key, tenant, trigger_state, workflow, workflow_version;
+
+GRANT SELECT, INSERT TO duebook_worker
+    ON chat_message, definition, fresh_value, workflow_execution;
+
+GRANT SELECT, INSERT, UPDATE TO duebook_worker
+    ON record, scheduled_action, staged_change, tracking_click, tracking_link, trigger_run, worker;
+
+GRANT SELECT, INSERT, UPDATE, DELETE TO duebook_worker
+    ON due_value;
+
+GRANT SELECT, UPDATE TO duebook_worker
+    ON backlog;

@@ -90,12 +90,12 @@ CREATE FUNCTION whose_table(
     table_id uuid, OUT tenant_id uuid, OUT channel_id uuid, OUT is_trashed boolean
 )
 RETURNS SETOF record
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT
-AS $$
+LANGUAGE sql STABLE SECURITY DEFINER
+BEGIN ATOMIC
     SELECT custom_table.tenant_id, custom_table.channel_id, custom_table.trashed_at IS NOT NULL
     FROM custom_table
-    WHERE custom_table.id = whose_table.table_id
-$$;
+    WHERE custom_table.id = whose_table.table_id;
+END;
 REVOKE ALL ON FUNCTION whose_table FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION whose_table TO duebook_api;
 

@@ -185,8 +185,8 @@ def _apply_patiently(conn: Connection, migration: Migration) -> None:
         except (errors.LockNotAvailable, errors.DeadlockDetected):
             continue
         except errors.InsufficientPrivilege as error:
-            said = error.diag.message_primary or "not allowed"
-            raise Conflict(f"migration {migration.name}: {said}", code="migration_forbidden") from error
+            message = f"migration {migration.name}: {error.diag.message_primary}"
+            raise Conflict(message, code="migration_forbidden") from error
         return
     raise Unavailable(
         f"migration {migration.name}: a table stays locked by another session",

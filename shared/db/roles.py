@@ -25,6 +25,17 @@ WHERE rolname = ANY(%(roles)s)
 """
 
 
+_ROLES_OF_LOGIN = """
+SELECT rolname FROM pg_roles WHERE rolname = ANY(%(roles)s) AND pg_has_role(oid, 'USAGE')
+ORDER BY rolname
+"""
+
+
+def roles_of_login(conn: Connection) -> list[str]:
+    """Return the services' roles whose rights a session has by itself, without taking one."""
+    return [role for (role,) in conn.execute(_ROLES_OF_LOGIN, {"roles": list(ROLES)})]
+
+
 def require_role(url: str, role: str, *, application_name: str) -> None:
     """Raise Forbidden unless the login of the URL may take this role, saying what to run.
 
