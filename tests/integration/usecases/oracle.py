@@ -22,13 +22,17 @@ CLASSES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A schedule trigger that stands in a live table, and all the rows that matter to it."""
+    """A schedule trigger that stands in a live table, and all the rows that matter to it.
+
+    ``held`` are the (record id, identity) pairs that wait in a drip.
+    """
 
     table: object
     stored: dict
     state: object
     consumed: frozenset
     is_fenced: bool
+    held: frozenset = frozenset()
 
     @property
     def is_clock(self):
@@ -64,6 +68,8 @@ class Known:
             return cell.identity, "scheduled_for_future"
         if self.stored["when"] and record.data.get("c3") is not True:
             return cell.identity, "when_filter_mismatch"
+        if (record.id, cell.identity) in self.held:
+            return cell.identity, "scheduled_for_future"
         return cell.identity, "due_now"
 
     def in_walk_order(self, conn):
