@@ -1,165 +1,33 @@
-"""The API as a client meets it: addresses, the token, problem documents, pages."""
+"""What commands ask: the API, or the same application on a database; tables by their names."""
 
-import json
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
-from urllib.parse import urlencode
+from typing import Any
 
 import click
-import urllib3
-from urllib3.exceptions import HTTPError
 
-from shared.errors import AppError, Unavailable
+from services.cli.calls import Api, Refused
+from services.cli.places import local_place, open_place, place_options
+from shared.errors import AppError
 
-_TIMEOUT = urllib3.Timeout(connect=5.0, read=120.0)
-_BUSY = (429, 503)
-_TRIES = 6
-_CONNECTS = 2
-_PAGE = 100
-_CONNECTION = re.compile(r"^HTTPS?Connection(Pool)?\(.*?\): ")
+__all__ = [
+    "TABLES",
+    "Api",
+    "Refused",
+    "api_of_admin",
+    "api_of_moderator",
+    "api_option",
+    "find_table",
+]
 
 TABLES = "/tenant/custom-tables/tables"
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-class Refused(AppError):
-    """The API said no; ``code`` is its problem document's, ``status`` the HTTP status.
-
-    ``errors`` are those of the document: ``{pointer, code, detail}`` for each fault.
-    """
-
-    def __init__(
-        self, message: str, *, code: str, status: int, errors: Sequence[Mapping[str, str]] = ()
-    ) -> None:
-        super().__init__(message, code=code)
-        self.status = status
-        self.errors = errors
-
-
-def api_option(command: _Command) -> _Command:
-    """Give a command the option ``--api``, its argument ``api_url``."""
-    return click.option(
-        "--api",
-        "api_url",
-        metavar="URL",
-        envvar="DUEBOOK_API",
-        default="http://127.0.0.1:8000",
-        show_default=True,
-        show_envvar=True,
-        help="Address of the API.",
-    )(command)
-
-
-class Api:
-    """The API at an address, called with the headers that say who we are."""
-
-    def __init__(self, url: str, *, headers: Mapping[str, str]) -> None:
-        self._url = url.rstrip("/")
-        self._headers = {"Accept": "application/json", **headers}
-        self._pool = urllib3.PoolManager(timeout=_TIMEOUT)
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, object] | None = None,
-        body: object = None,
-    ) -> dict[str, Any]:
-        """Return the answer, {} when it has no body. Raises Refused, Unavailable."""
-        data = None if body is None else json.dumps(body).encode()
-        answer = self._send(
-            method,
-            path + _query(query or {}),
-            body=data,
-            headers={} if data is None else {"Content-Type": "application/json"},
-            repeatable=method == "GET",
-        )
-        return _object(answer)
-
-    def text(self, path: str) -> bytes:
-        """Return an answer that is no JSON. Raises as ``call`` does."""
-        return self._send("GET", path, body=None, headers={}, repeatable=True)
-
-    def send(
-        self,
-        path: str,
-        body: bytes,
-        *,
-        media: str,
-        query: Mapping[str, object] | None = None,
-        repeatable: bool = False,
-    ) -> dict[str, Any]:
-        """POST a body that is no JSON and return the answer. Raises as ``call`` does."""
-        return _object(
-            self._send(
-                "POST",
-                path + _query(query or {}),
-                body=body,
-                headers={"Content-Type": media},
-                repeatable=repeatable,
-            )
-        )
-
-    def upload(self, path: str, body: bytes, *, media: str, key: str) -> dict[str, Any]:
-        """POST a body under an Idempotency-Key, again when it got no answer; return the answer."""
-        headers = {"Content-Type": media, "Idempotency-Key": key}
-        return _object(self._send("POST", path, body=body, headers=headers, repeatable=True))
-
-    def items(
-        self, path: str, *, query: Mapping[str, object] | None = None, limit: int | None = None
-    ) -> Iterator[dict[str, Any]]:
-        """Yield the items of a list, page after page, at most ``limit``."""
-        cursor = None
-        left = limit
-        while left is None or left > 0:
-            size = _PAGE if left is None else min(left, _PAGE)
-            page = self.call("GET", path, query={**(query or {}), "limit": size, "cursor": cursor})
-            yield from page["items"]
-            left = None if left is None else left - len(page["items"])
-            cursor = page["next_cursor"]
-            if cursor is None:
-                return
-
-    def _send(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: bytes | None,
-        headers: Mapping[str, str],
-        repeatable: bool,
-    ) -> bytes:
-        """Return the body of an answer that is good."""
-        retries = urllib3.Retry(
-            total=None,
-            connect=_CONNECTS,
-            read=_TRIES if repeatable else 0,
-            status=_TRIES,
-            allowed_methods=None,
-            status_forcelist=_BUSY,
-            raise_on_status=False,
-            backoff_factor=0.2,
-        )
-        try:
-            answer = self._pool.request(
-                method,
-                self._url + path,
-                body=body,
-                headers={**self._headers, **headers},
-                retries=retries,
-                redirect=False,
-            )
-        except HTTPError as error:
-            raise Unavailable(f"no answer from {self._url}: {_reason(error)}") from error
-        return _read(answer)
+api_option = place_options
 
 
 def api_of_moderator(url: str) -> Api:
-    """Return the API for the holder of DUEBOOK_TOKEN."""
+    """Return the API for the holder of DUEBOOK_TOKEN, or what takes its place on a database."""
+    if (place := local_place()) is not None:
+        return open_place(place)
     token = os.environ.get("DUEBOOK_TOKEN")
     if not token:
         raise click.UsageError(
@@ -186,34 +54,3 @@ def find_table(api: Api, name_or_id: str) -> dict[str, Any]:
         raise AppError(f"there is no table '{name_or_id}'", code="table_not_found")
     ids = ", ".join(table["id"] for table in found)
     raise AppError(f"several tables are named '{name_or_id}': {ids}", code="table_ambiguous")
-
-
-def _query(members: Mapping[str, object]) -> str:
-    given = {key: value for key, value in members.items() if value is not None}
-    return f"?{urlencode(given)}" if given else ""
-
-
-def _read(answer: urllib3.BaseHTTPResponse) -> bytes:
-    if answer.status < 300:
-        return answer.data
-    document = _object(answer.data)
-    detail = str(document.get("detail") or f"the API answered {answer.status}")
-    if answer.status in _BUSY:
-        raise Unavailable(detail)
-    code = str(document.get("type", "")).rpartition(":")[2]
-    errors = document.get("errors", [])
-    raise Refused(detail, code=code or "refused", status=answer.status, errors=errors)
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    try:
-        document = json.loads(data)
-    except ValueError:  # not the API, or something in front of it
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-def _reason(error: HTTPError) -> str:
-    """Return the cause in one line: urllib3 wraps it in the story of its tries."""
-    cause = getattr(error, "reason", None) or error
-    return _CONNECTION.sub("", str(cause))

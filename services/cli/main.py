@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 import click
 import psycopg
+from psycopg.errors import UndefinedColumn, UndefinedTable
 
 from services.cli.commands.actions import actions
 from services.cli.commands.bundles import apply, export, plan
@@ -20,8 +21,18 @@ from services.cli.commands.records import records
 from services.cli.commands.runs import runs
 from services.cli.commands.schedules import preview, tick
 from services.cli.commands.setup import migrate, openapi
+from services.cli.commands.tables import tables
 from services.cli.commands.tokens import token
 from shared.errors import AppError, InvalidInput, Unavailable
+
+SECTIONS: dict[str, tuple[click.Command, ...]] = {
+    "On this machine": (dev,),
+    "What is due, and why": (preview, simulate, why, timeline, tick),
+    "What became of it": (runs, actions, changes),
+    "Tables and definitions": (tables, records, export, plan, apply),
+    "An installation": (migrate, doctor, token, dead_letters, openapi),
+}
+"""The commands, as ``duebook --help`` groups them."""
 
 
 class _Refused(click.ClickException):
@@ -43,6 +54,8 @@ class _Duebook(click.Group):
             return super().invoke(ctx)
         except Unavailable as error:
             raise _NotReached(error.message) from error
+        except (UndefinedTable, UndefinedColumn) as error:
+            raise _Refused("the database is of another release: run duebook migrate") from error
         except psycopg.OperationalError as error:
             reason = str(error).strip().splitlines()[0]
             raise _NotReached(f"the database: {reason}") from error
@@ -54,6 +67,17 @@ class _Duebook(click.Group):
         except PermissionError as error:
             raise _Refused(f"{error.filename}: {error.strerror}") from error
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under the headings of their groups."""
+        names = [str(command.name) for commands in SECTIONS.values() for command in commands]
+        limit = formatter.width - 6 - max(len(name) for name in names)
+        for heading, commands in SECTIONS.items():
+            with formatter.section(heading):
+                rows = [(str(one.name), one.get_short_help_str(limit)) for one in commands]
+                formatter.write_dl(
+                    [(name.ljust(max(map(len, names))), text) for name, text in rows]
+                )
+
 
 @click.group(
     cls=_Duebook,
@@ -63,29 +87,15 @@ class _Duebook(click.Group):
 def main() -> None:
     """Schedule triggers and delayed actions on the rows of your tables, in PostgreSQL.
 
-    Commands on a database read DATABASE_URL. Commands that talk to the API read its address from
-    DUEBOOK_API and an API token of role moderator from DUEBOOK_TOKEN.
+    Commands about tables and what fires on them ask the API at DUEBOOK_API, with a moderator's
+    API token in DUEBOOK_TOKEN; or, with --tenant or --database, a database without an API. Those
+    about an installation read DATABASE_URL.
+
+    Exit codes: 0 done, 1 refused or something found, 2 wrong usage or settings, 3 not reached: try
+    again.
     """
 
 
-for command in (
-    dev,
-    migrate,
-    openapi,
-    tick,
-    preview,
-    simulate,
-    why,
-    timeline,
-    runs,
-    actions,
-    changes,
-    records,
-    export,
-    plan,
-    apply,
-    token,
-    dead_letters,
-    doctor,
-):
-    main.add_command(command)
+for _commands in SECTIONS.values():
+    for _command in _commands:
+        main.add_command(_command)

@@ -24,6 +24,13 @@ def json_option(command: _Command) -> _Command:
     )
 
 
+def json_anyway_option(command: _Command) -> _Command:
+    """Give a command that answers nothing but JSON the same flag, for scripts that say it."""
+    return click.option(
+        "--json", is_flag=True, expose_value=False, help="It answers in JSON in any case."
+    )(command)
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return the terminal, or what stands in its place."""
     stream = sys.stderr if stderr else sys.stdout

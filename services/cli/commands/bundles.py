@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from services.cli.api import Api, Refused, api_of_moderator, api_option
-from services.cli.output import json_option, say_json
+from services.cli.output import json_anyway_option, json_option, say_json
 from services.cli.plan_text import changes_of, counted, say_plan, shown
 
 _MEDIA = "application/x-ndjson"
@@ -42,6 +42,7 @@ def _read(file: str) -> bytes:
 )
 @_channel_option
 @api_option
+@json_anyway_option
 def export(output: Path | None, of_channel: bool, api_url: str) -> None:
     """Write tables, triggers, workflows, rules and commands as JSON Lines, for plan and apply.
 

@@ -2,7 +2,7 @@
 
 import click
 
-from services.cli.output import json_option, say_json
+from services.cli.output import json_anyway_option, json_option, say_json
 from shared.db.migrate import migrate as apply_migrations
 from shared.settings import read_settings
 
@@ -23,6 +23,7 @@ def migrate(as_json: bool) -> None:
 
 
 @click.command()
+@json_anyway_option
 def openapi() -> None:
     """Print the API's OpenAPI document. Needs no server and no database."""
     # Here, since no other command has to wait for Flask.

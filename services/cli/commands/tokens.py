@@ -5,15 +5,14 @@ from typing import get_args
 from uuid import UUID
 
 import click
-from psycopg import Connection
 
 from services.cli.output import json_option, say_json, say_table
+from services.cli.tenants import find_tenant
 from shared.db.clock import server_now
 from shared.db.connection import connect
 from shared.db.tenant_session import TenantSession
-from shared.domain.tenants import ApiToken, Role, Tenant
-from shared.errors import NotFound
-from shared.queries.tenants import list_tenants, list_tokens
+from shared.domain.tenants import ApiToken, Role
+from shared.queries.tenants import list_tokens
 from shared.settings import read_settings
 from shared.usecases.tokens import SECRET_BYTES, create_tenant, issue_token, revoke_token
 
@@ -45,7 +44,7 @@ def create(
         owner = (
             create_tenant(conn, name=tenant, key_secret=secrets.token_bytes(SECRET_BYTES), now=now)
             if new_tenant
-            else _find_tenant(conn, tenant)
+            else find_tenant(conn, tenant)
         )
         issued, text = issue_token(
             conn,
@@ -68,7 +67,7 @@ def create(
 def list_(tenant: str, as_json: bool) -> None:
     """List the tokens of a tenant, the oldest first."""
     with _session() as conn:
-        found = list_tokens(conn, _find_tenant(conn, tenant).id, limit=_PAGE)
+        found = list_tokens(conn, find_tenant(conn, tenant).id, limit=_PAGE)
     documents = [_document(one) for one in found]
     if as_json:
         say_json(documents)
@@ -86,7 +85,7 @@ def list_(tenant: str, as_json: bool) -> None:
 def revoke(token_id: UUID, tenant: str, as_json: bool) -> None:
     """Make the token with this id void, from now on."""
     with _session() as conn:
-        owner = _find_tenant(conn, tenant)
+        owner = find_tenant(conn, tenant)
         revoke_token(conn, tenant_id=owner.id, token_id=token_id, now=server_now(conn))
     if as_json:
         say_json({"id": token_id, "revoked": True})
@@ -97,16 +96,6 @@ def revoke(token_id: UUID, tenant: str, as_json: bool) -> None:
 def _session() -> TenantSession:
     settings = read_settings("cli")
     return connect(settings.database_url.reveal(), application_name="duebook-cli")
-
-
-def _find_tenant(conn: Connection, name_or_id: str) -> Tenant:
-    after = None
-    while page := list_tenants(conn, after=after, limit=_PAGE):
-        for tenant in page:
-            if name_or_id in (tenant.name, str(tenant.id)):
-                return tenant
-        after = page[-1].created_at, page[-1].id
-    raise NotFound(f"there is no tenant '{name_or_id}'", code="tenant_not_found")
 
 
 def _document(token: ApiToken) -> dict[str, object]:
