@@ -48,7 +48,7 @@ MAX_HORIZON_DAYS = 90
 MAX_ROWS = 10_000
 """Rows of a roster, with those that ``when`` leaves out."""
 SLOTS_OF_A_STEP = 5_000
-"""What one transaction looks at: well below a second, and no transaction may take five."""
+"""What one transaction looks at: about a second on a busy machine, and none may take five."""
 
 _COUNTED = ("created", "kept", "pruned")
 

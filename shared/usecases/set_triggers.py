@@ -77,7 +77,7 @@ class _Stored:
         if found is None or found.trashed_at or found.tenant_id != self.table.tenant_id:
             return None
         is_near = self.channel_id in (None, found.channel_id)
-        return found if is_near or _creates_in(self.table, found.id) else None
+        return found if is_near or _touches(self.table, found.id) else None
 
     def find_command(self, name: str) -> Command | None:
         """Return the tenant's command, or None."""
@@ -88,14 +88,16 @@ class _Stored:
         return find_workflow(self.conn, self.table.tenant_id, name)
 
 
-def _creates_in(table: CustomTable, table_id: UUID) -> bool:
-    """Tell whether a stored trigger of the table creates records in another."""
+def _touches(table: CustomTable, table_id: UUID) -> bool:
+    """Tell whether a stored trigger of the table creates records in another, or slots of it."""
     return any(
-        isinstance(action, dict) and str(action.get("table_id")).lower() == str(table_id)
+        isinstance(holder, dict) and str(holder.get("table_id")).lower() == str(table_id)
         for trigger in table.triggers or []
         if isinstance(trigger, dict)
         for outer in trigger.get("actions") or []
         for _, action in actions_within(outer)
+        if isinstance(action, dict)
+        for holder in (action, action.get("roster"), action.get("target"))
     )
 
 

@@ -80,7 +80,7 @@ def test_an_editor_sees_no_preview(editor, table):
 
 
 @pytest.mark.parametrize(
-    "parts",
+    "wrong",
     [
         {"schedule": {"type": "interval", "every_seconds": 3600}},
         {"schedule": {"type": "cron", "expression": "0 0 * * *"}},
@@ -88,11 +88,11 @@ def test_an_editor_sees_no_preview(editor, table):
         {"on": "record_created", "schedule": None},
     ],
 )
-def test_only_a_daily_trigger_may_have_it(moderator, parts):
+def test_only_a_daily_trigger_may_have_it(moderator, wrong):
     path, roster = new_table(moderator, name="roster", columns=LINES)
     _, slots = new_table(moderator, name="slots", columns=SLOTS)
     trigger = {
-        key: value for key, value in a_trigger(roster, slots, **parts).items() if value is not None
+        key: value for key, value in a_trigger(roster, slots, **wrong).items() if value is not None
     }
 
     answer = moderator.put(f"{path}/triggers", json={"triggers": [trigger]})
@@ -109,3 +109,19 @@ def test_a_table_that_asks_for_approval_takes_no_slots(moderator):
 
     assert answer.status_code == 400
     assert faults(answer) == [("/triggers/0/actions/0/target/table_id", "slots_need_approval")]
+
+
+def test_an_author_of_a_channel_names_far_tables_only_where_they_were_named_before(
+    moderator, channel_moderator
+):
+    near, roster = new_table(channel_moderator, name="roster", columns=LINES)
+    _, slots = new_table(moderator, name="slots", columns=SLOTS)
+    body = {"triggers": [a_trigger(roster, slots)]}
+    path = f"{near}/triggers"
+
+    answer = channel_moderator.put(path, json=body)
+    assert faults(answer) == [("/triggers/0/actions/0/target/table_id", "action_table_unknown")]
+    above = f"{moderator.tables}/{roster['id']}/triggers"
+    saved = moderator.put(above, json=body).json["triggers"]
+
+    assert channel_moderator.put(path, json={"triggers": saved}).status_code == 200
