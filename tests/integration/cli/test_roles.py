@@ -1,0 +1,49 @@
+"""The command line of logins that are of one service alone."""
+
+import json
+
+import pytest
+
+from shared.db.roles import API, SCANNER, WORKER
+from tests.integration.cli.conftest import CommandLine
+
+
+@pytest.fixture
+def as_login(login_url):
+    """Returns the command line of somebody who has the login of a service."""
+    return lambda service: CommandLine(DATABASE_URL=login_url(service))
+
+
+def test_the_doctor_does_not_take_hidden_work_for_none(as_login):
+    done = as_login(API).run_apart("doctor", "--verify", "--json")
+
+    told = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert not told["ok"]
+    assert ("roles", "failed") in [(check["name"], check["state"]) for check in told["checks"]]
+
+
+def test_the_login_of_a_scanner_sees_the_work(as_login):
+    checks = json.loads(as_login(SCANNER).run_apart("doctor", "--json").stdout)["checks"]
+
+    states = {check["name"]: check["state"] for check in checks}
+    assert states["roles"] == "ok"
+    assert {"scanner", "stuck runs"} <= {*states}
+
+
+def test_a_tick_is_a_scanners(as_login):
+    refused = as_login(WORKER).run("tick", "--json")
+    done = as_login(SCANNER).run_apart("tick", "--json")
+
+    assert refused.exit_code == 1
+    assert 'GRANT duebook_scanner TO "worker_1"' in refused.stderr
+    assert json.loads(done.stdout)["runs_created"] == 0
+
+
+def test_the_login_of_an_api_issues_tokens(as_login):
+    on_database = as_login(API)
+
+    issued = on_database.told("token", "create", "ci", "--tenant", "new", "--new-tenant")
+
+    assert issued["token"].startswith("dbk_")
+    assert [one["name"] for one in on_database.told("token", "list", "--tenant", "new")] == ["ci"]
