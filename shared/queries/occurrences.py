@@ -10,10 +10,9 @@ from psycopg import Connection
 from shared.queries.arrays import numbers_text
 
 _CONSUMED_IDENTITIES = """
-SELECT occurrence.record_id, occurrence.identity
-FROM unnest(%(record_ids)s::bigint[]) AS page (record_id)
-JOIN occurrence
-    ON occurrence.trigger_ref = %(trigger_ref)s AND occurrence.record_id = page.record_id
+SELECT record_id, identity
+FROM occurrence
+WHERE trigger_ref = %(trigger_ref)s AND record_id = ANY(%(record_ids)s::bigint[])
 """
 
 

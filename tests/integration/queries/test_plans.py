@@ -212,12 +212,13 @@ def test_the_walk_and_the_listing_of_records_use_the_index_of_the_walk(conn, sta
 
 
 def test_the_ledger_is_asked_by_its_key(conn, state):
-    for statement, parameters in (
-        (occurrences._CONSUMED_IDENTITIES, {"record_ids": list(range(1, 101))}),
-        (occurrences._IS_WINDOW_CONSUMED, {"identity": "2026-07-25T09:00:00Z"}),
-    ):
-        plans = plans_of(conn, statement, parameters | {"trigger_ref": state.ref})
-        _assert_uses(plans, "an_identity_is_consumed_once", relation="occurrence")
+    page = {"trigger_ref": state.ref, "record_ids": list(range(1, 101))}
+    for plan in plans_of(conn, occurrences._CONSUMED_IDENTITIES, page):
+        assert re.search("Index Cond: .*trigger_ref = .*record_id = ANY", plan), plan
+
+    window = {"trigger_ref": state.ref, "identity": "2026-07-25T09:00:00Z"}
+    plans = plans_of(conn, occurrences._IS_WINDOW_CONSUMED, window)
+    _assert_uses(plans, "an_identity_is_consumed_once", relation="occurrence")
 
 
 def test_the_due_index_is_read_from_its_head(conn, state):
