@@ -15,19 +15,20 @@ from psycopg import Connection
 from shared.domain.bundle_references import named_tables, with_ids
 from shared.domain.bundles import Kind, Line
 from shared.domain.faults import MAX_TOLD, under
-from shared.domain.planned import CHANGING, Item, Plan, PlannedTable, PlannedTrigger
+from shared.domain.on_existing import FIRE, OnExisting
+from shared.domain.planned import CHANGING, Item, PlannedTable, PlannedTrigger
 from shared.domain.strict_json import Json
 from shared.domain.workflows import started_in
 from shared.errors import Conflict, Fault, InvalidInput, StaleVersion, Unavailable
 from shared.lifecycle import monotonic
 from shared.queries.table_names import list_table_names, lock_tables_named
 from shared.queries.tenants import lock_tenant
-from shared.usecases.bundle_state import Reach, State, tables_named_by
+from shared.usecases.bundle_state import Reach, tables_named_by
 from shared.usecases.manage_commands import alter_command, register_command
 from shared.usecases.manage_rules import RuleDraft, make_rule, replace_rule
 from shared.usecases.manage_tables import change_table, create_table
 from shared.usecases.manage_workflows import make_workflow, replace_workflow
-from shared.usecases.plan_bundle import mark_plan, read_lines
+from shared.usecases.plan_bundle import MarkedPlan, mark_plan, read_lines
 from shared.usecases.set_triggers import set_triggers
 
 SECONDS = 30.0
@@ -38,23 +39,30 @@ _Step = Callable[[], None]
 
 
 def apply_bundle(
-    conn: Connection, reach: Reach, document: bytes, *, fingerprint: str, now: datetime
+    conn: Connection,
+    reach: Reach,
+    document: bytes,
+    *,
+    fingerprint: str,
+    now: datetime,
+    on_existing: OnExisting = FIRE,
 ) -> tuple[Item, ...]:
     """Apply a document whose plan had this fingerprint; return the items, new triggers with ids.
 
-    Whole or not at all. Raises Conflict ``plan_stale`` when the document or anything that it names
-    is not what it was, InvalidInput with faults whose pointers begin with the number of a line,
-    Conflict as the limits of a tenant do, Unavailable ``bundle_too_slow``.
+    Whole or not at all; ``on_existing`` as it was planned. Raises Conflict ``plan_stale`` when the
+    document or anything that it names is not what it was, InvalidInput with faults whose pointers
+    begin with the number of a line, Conflict as the limits of a tenant and ``set_triggers`` do,
+    Unavailable ``bundle_too_slow``.
     """
     lines = read_lines(document, reach)
     with conn.transaction():
         # In this order whoever else locks a tenant and its tables does: nobody waits in a circle.
         lock_tenant(conn, reach.tenant_id)
         lock_tables_named(conn, reach.tenant_id, sorted(tables_named_by(lines)))
-        marked = mark_plan(conn, reach, document, lines)
+        marked = mark_plan(conn, reach, document, lines, on_existing)
         if marked.fingerprint != fingerprint:
             raise _stale()
-        work = _Work(conn=conn, reach=reach, plan=marked.plan, state=marked.state, now=now)
+        work = _Work(conn=conn, reach=reach, marked=marked, now=now)
         try:
             work.carry_out()
         except StaleVersion as error:
@@ -73,8 +81,7 @@ class _Work:
 
     conn: Connection
     reach: Reach
-    plan: Plan
-    state: State
+    marked: MarkedPlan
     now: datetime
     tables: dict[str, UUID] = field(default_factory=dict)
     trigger_ids: dict[int, str] = field(default_factory=dict)
@@ -92,7 +99,7 @@ class _Work:
         """Return what became of the plan's items."""
         return tuple(
             replace(item, trigger_id=self.trigger_ids.get(item.line or 0, item.trigger_id))
-            for item in self.plan.items
+            for item in self.marked.plan.items
         )
 
     def _stage(self, steps: Iterable[_Step]) -> None:
@@ -112,24 +119,24 @@ class _Work:
     def _resources(self, kind: Kind, store: Callable[[Line], None]) -> Iterator[_Step]:
         lines = [
             one.line
-            for one in self.plan.resources
+            for one in self.marked.plan.resources
             if one.line.kind == kind and one.item.action in CHANGING
         ]
         for line in _in_order_of_starts(lines) if kind == "workflow" else lines:
             yield partial(_on_line, line, store)
 
     def _tables(self) -> Iterator[_Step]:
-        for table in self.plan.tables:
+        for table in self.marked.plan.tables:
             if table.line is not None and table.item and table.item.action in CHANGING:
                 yield partial(_on_line, table.line, partial(self._store_table, table))
 
     def _triggers(self) -> Iterator[_Step]:
-        for table in self.plan.tables:
+        for table in self.marked.plan.tables:
             if table.sets_triggers:
                 yield partial(self._store_triggers, table)
 
     def _store_command(self, line: Line) -> None:
-        stored = self.state.stored.commands.get(line.body["name"])
+        stored = self.marked.state.stored.commands.get(line.body["name"])
         if stored is None:
             register_command(self.conn, tenant_id=self.reach.tenant_id, now=self.now, **line.body)
             return
@@ -167,7 +174,7 @@ class _Work:
 
     def _store_workflow(self, line: Line) -> None:
         body = with_ids(line.body, self.tables)
-        stored = self.state.stored.workflows.get(line.body["name"])
+        stored = self.marked.state.stored.workflows.get(line.body["name"])
         if stored is None:
             make_workflow(self.conn, tenant_id=self.reach.tenant_id, now=self.now, **body)
             return
@@ -182,7 +189,7 @@ class _Work:
 
     def _store_rule(self, line: Line) -> None:
         draft = RuleDraft(**with_ids(line.body, self.tables))
-        stored = self.state.stored.rules.get(line.body["name"])
+        stored = self.marked.state.stored.rules.get(line.body["name"])
         if stored is None:
             make_rule(self.conn, tenant_id=self.reach.tenant_id, draft=draft, now=self.now)
             return
@@ -204,6 +211,7 @@ class _Work:
                 raw,
                 now=self.now,
                 channel_id=self.reach.channel_id,
+                on_existing=self.marked.on_existing,
             )
         except InvalidInput as error:
             raise InvalidInput.of([_of_a_line(fault, table) for fault in error.faults]) from error

@@ -11,10 +11,11 @@ from psycopg import Connection
 from shared.domain.bundles import OF_A_CHANNEL, Line, read_document
 from shared.domain.differences import canonical
 from shared.domain.faults import MAX_TOLD
+from shared.domain.on_existing import FIRE, OnExisting
 from shared.domain.plan import make_plan
 from shared.domain.planned import CHANGING, Plan, PlannedTable, PlannedTrigger
 from shared.domain.records import CustomTable
-from shared.domain.triggers import ReadTrigger, TriggerState, read_trigger
+from shared.domain.triggers import ReadTrigger, read_trigger
 from shared.errors import Fault, InvalidInput
 from shared.lifecycle import monotonic
 from shared.usecases.bundle_state import Reach, State, read_state
@@ -26,9 +27,9 @@ from shared.usecases.preview import snapshot
 class MarkedPlan:
     """A plan, with the mark of the document and of all that it was compared with."""
 
-    lines: tuple[Line, ...]
     plan: Plan
     state: State
+    on_existing: OnExisting
     fingerprint: str
 
 
@@ -53,14 +54,22 @@ class BundlePlan:
     outlooks: Mapping[int, Outlook]
 
 
-def plan_bundle(conn: Connection, reach: Reach, document: bytes, *, now: datetime) -> BundlePlan:
+def plan_bundle(
+    conn: Connection,
+    reach: Reach,
+    document: bytes,
+    *,
+    now: datetime,
+    on_existing: OnExisting = FIRE,
+) -> BundlePlan:
     """Return what applying a document at ``now`` would change, from one snapshot; store nothing.
 
+    ``on_existing``: what becomes of overdue values of the date triggers that it concerns.
     Raises InvalidInput as ``read_document`` and ``make_plan`` do. No transaction may be open.
     """
     lines = read_lines(document, reach)
     with snapshot(conn):
-        marked = mark_plan(conn, reach, document, lines)
+        marked = mark_plan(conn, reach, document, lines, on_existing)
         outlooks = dict(_outlooks(conn, marked, reach.tenant_id, now=now))
     return BundlePlan(plan=marked.plan, fingerprint=marked.fingerprint, outlooks=outlooks)
 
@@ -81,7 +90,13 @@ def read_lines(document: bytes, reach: Reach) -> list[Line]:
     return lines
 
 
-def mark_plan(conn: Connection, reach: Reach, document: bytes, lines: Sequence[Line]) -> MarkedPlan:
+def mark_plan(
+    conn: Connection,
+    reach: Reach,
+    document: bytes,
+    lines: Sequence[Line],
+    on_existing: OnExisting,
+) -> MarkedPlan:
     """Return the plan of a document against what stands now, within the caller's transaction."""
     state = read_state(conn, reach, lines)
     plan = make_plan(lines, state.stored)
@@ -89,11 +104,12 @@ def mark_plan(conn: Connection, reach: Reach, document: bytes, lines: Sequence[L
     marks = [
         sha256(document).hexdigest(),
         [str(reach.tenant_id), str(reach.channel_id)],
+        asdict(on_existing),
         state.marks(lines),
         [asdict(item) for item in plan.items],
     ]
     fingerprint = sha256(canonical(marks).encode("utf-8", "surrogatepass")).hexdigest()
-    return MarkedPlan(lines=tuple(lines), plan=plan, state=state, fingerprint=fingerprint)
+    return MarkedPlan(plan=plan, state=state, on_existing=on_existing, fingerprint=fingerprint)
 
 
 def _outlooks(
@@ -108,26 +124,20 @@ def _outlooks(
         }
         as_planned = _as_planned(table, tenant_id, now=now)
         for trigger in table.triggers:
-            if trigger.line is not None and trigger.item.action in CHANGING:
-                seconds = max(0.0, until - monotonic())
-                outlook = _outlook(conn, as_planned, trigger, states, now=now, seconds=seconds)
-                yield trigger.line.number, outlook
-
-
-def _outlook(
-    conn: Connection,
-    table: CustomTable,
-    planned: PlannedTrigger,
-    states: Mapping[str, TriggerState],
-    *,
-    now: datetime,
-    seconds: float,
-) -> Outlook:
-    read = _read(planned, table)
-    if read.trigger is None:
-        return Outlook(problems=read.faults, consequence=None)
-    told = consequences_of(conn, table, [read.trigger], states, now=now, seconds=seconds)
-    return Outlook(problems=(), consequence=told[0] if told else None)
+            if trigger.line is None or trigger.item.action not in CHANGING:
+                continue
+            read = _read(trigger, as_planned)
+            told = consequences_of(
+                conn,
+                as_planned,
+                [] if read.trigger is None else [read.trigger],
+                states,
+                now=now,
+                on_existing=marked.on_existing,
+                seconds=max(0.0, until - monotonic()),
+            )
+            consequence = told[0] if told else None
+            yield trigger.line.number, Outlook(problems=read.faults, consequence=consequence)
 
 
 def _read(planned: PlannedTrigger, table: CustomTable) -> ReadTrigger:

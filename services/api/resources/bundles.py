@@ -9,11 +9,13 @@ from services.api.bulk_lines import JSON_LINES
 from services.api.fields import StrictSchema
 from services.api.problems import TooLarge
 from services.api.resources.access import acting_tenant
+from services.api.resources.triggers import ConsequenceSchema, OnExistingQuery
 from services.api.routes import Answer, Call, Route, Upload
 from services.api.schemas import ProblemErrorSchema, TenantQuery
 from shared.db.clock import server_now
 from shared.domain.bundles import KINDS, MAX_BYTES, MAX_LINES
 from shared.domain.differences import Change, Op
+from shared.domain.on_existing import OnExisting, read_on_existing
 from shared.domain.planned import Item, PlannedAction, count_actions
 from shared.errors import InvalidInput
 from shared.usecases.apply_bundle import apply_bundle
@@ -35,16 +37,6 @@ class ChangeSchema(StrictSchema):
     after = fields.Json()
 
 
-class PlannedConsequenceSchema(StrictSchema):
-    """What a trigger on schedule will do once it is saved; ``truncated``: at least that."""
-
-    fires_next_tick = fields.Integer(required=True)
-    oldest_due_at = fields.Instant(required=True, allow_none=True)
-    fires_within_24_hours = fields.Integer(required=True)
-    first_windows = fields.Items(fields.Instant(), required=True)
-    truncated = fields.Boolean(required=True)
-
-
 class PlanItemSchema(StrictSchema):
     """What becomes of one resource; ``line`` is null for a trigger that goes.
 
@@ -60,7 +52,7 @@ class PlanItemSchema(StrictSchema):
     changes = fields.Items(fields.Nested(ChangeSchema), required=True)
     more_changes = fields.Boolean(required=True)
     problems = fields.Items(fields.Nested(ProblemErrorSchema), required=True)
-    consequence = fields.Nested(PlannedConsequenceSchema, required=True, allow_none=True)
+    consequence = fields.Nested(ConsequenceSchema, required=True, allow_none=True)
 
 
 class ActionCountsSchema(StrictSchema):
@@ -86,8 +78,12 @@ class PlanSchema(AppliedSchema):
     fingerprint = fields.Text(max=64, required=True, metadata=_FINGERPRINT)
 
 
-class ApplyQuery(TenantQuery):
-    """The plan that is applied, and no other."""
+class PlanQuery(TenantQuery, OnExistingQuery):
+    """In which tenant, and what is to become of overdue values."""
+
+
+class ApplyQuery(PlanQuery):
+    """The plan that is applied, and no other; it was made with the same choices."""
 
     fingerprint = fields.Text(min=64, max=64, required=True, metadata=_FINGERPRINT)
 
@@ -100,17 +96,24 @@ def _export(call: Call) -> Answer:
 def _plan(upload: Upload) -> Answer:
     reach, document = _reach(upload), _document(upload)
     with upload.sessions() as conn:
-        planned = plan_bundle(conn, reach, document, now=server_now(conn))
+        planned = plan_bundle(
+            conn, reach, document, now=server_now(conn), on_existing=_on_existing(upload)
+        )
     told = _told(planned.plan.items, planned.outlooks)
     return Answer(body={"fingerprint": planned.fingerprint, **told})
 
 
 def _apply(upload: Upload) -> Answer:
     reach, document = _reach(upload), _document(upload)
-    fingerprint = upload.query["fingerprint"]
     with upload.sessions() as conn:
-        now = server_now(conn)
-        items = apply_bundle(conn, reach, document, fingerprint=fingerprint, now=now)
+        items = apply_bundle(
+            conn,
+            reach,
+            document,
+            fingerprint=upload.query["fingerprint"],
+            now=server_now(conn),
+            on_existing=_on_existing(upload),
+        )
     return Answer(body=_told(items, {}))
 
 
@@ -118,6 +121,10 @@ def _reach(upload: Upload) -> Reach:
     if upload.caller.tenant_id is None:
         raise InvalidInput.of([TENANT_MISSING])
     return Reach(tenant_id=upload.caller.tenant_id, channel_id=upload.caller.channel_id)
+
+
+def _on_existing(upload: Upload) -> OnExisting:
+    return read_on_existing(upload.query["on_existing"], upload.query["per_minute"])
 
 
 def _document(upload: Upload) -> bytes:
@@ -188,7 +195,7 @@ BUNDLE_ROUTES = (
         operation_id="bundle.plan",
         summary="See what applying a bundle would change, and what that would lead to",
         roles=MODERATOR,
-        query=TenantQuery,
+        query=PlanQuery,
         answers={200: PlanSchema},
         upload=_plan,
         media=(JSON_LINES,),

@@ -75,15 +75,12 @@ class SavedTriggersSchema(TriggersSchema):
     consequences = fields.Items(fields.Nested(ConsequenceSchema))
 
 
-class SetTriggersQuery(StrictSchema):
+class OnExistingQuery(StrictSchema):
     """What becomes of values that are overdue already, of the date triggers that the save concerns.
 
     Those are new, or come back, or get another column or offset.
     """
 
-    dry_run = fields.QueryBoolean(
-        load_default=False, metadata={"description": "store nothing, tell the consequences"}
-    )
     on_existing = fields.Choice(
         *MODES,
         load_default="fire",
@@ -94,6 +91,14 @@ class SetTriggersQuery(StrictSchema):
         max=MAX_PER_MINUTE,
         load_default=None,
         metadata={"description": "of a drip: so many fire a minute"},
+    )
+
+
+class SetTriggersQuery(OnExistingQuery):
+    """How the list is saved, if it is."""
+
+    dry_run = fields.QueryBoolean(
+        load_default=False, metadata={"description": "store nothing, tell the consequences"}
     )
 
 

@@ -98,6 +98,10 @@ def test_a_plan_tells_differences_and_what_follows(moderator):
         "consequence": None,
     }
     assert told["items"][1]["consequence"] == {
+        "trigger_id": "trg_00000000000a",
+        "kind": "date_column_reached",
+        "consumed": 0,
+        "held_back": 0,
         "fires_next_tick": 1,
         "oldest_due_at": "2020-01-02T03:04:00Z",
         "fires_within_24_hours": 0,
@@ -127,6 +131,25 @@ def test_what_will_be_refused_is_planned_with_its_problem(moderator):
     assert problem(refused) == (400, "offset_minutes_invalid", message)
     assert faults(refused) == [("/2/schedule/offset_minutes", "offset_minutes_invalid")]
     assert moderator.get(bundle(moderator)).data == b""
+
+
+def test_overdue_values_may_be_consumed_as_planned(moderator):
+    path, _ = new_table(moderator, name="orders", columns=COLUMNS)
+    moderator.post(f"{path}/records", json={"data": {"due": "2020-01-02 03:04"}})
+    consume = {"on_existing": "consume"}
+
+    told = plan(moderator, REMIND, **consume)
+
+    consequence = told["items"][0]["consequence"]
+    assert (consequence["fires_next_tick"], consequence["consumed"]) == (0, 1)
+    other = apply(moderator, REMIND, fingerprint=told["fingerprint"])
+    assert problem(other)[:2] == (409, "plan_stale")
+    applied = apply(moderator, REMIND, fingerprint=told["fingerprint"], **consume)
+    assert applied.status_code == 200
+    preview = moderator.get(f"{path}/triggers/schedule-preview").json["triggers"][0]
+    assert preview["due_now"] == 0
+    refused = send(moderator, "/plan", document(REMIND), on_existing="drip")
+    assert faults(refused) == [("/per_minute", "per_minute_invalid")]
 
 
 def test_a_stale_plan_is_a_conflict(moderator):
