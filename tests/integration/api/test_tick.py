@@ -1,8 +1,14 @@
+from dataclasses import replace
+
 import pytest
 
+from services.api.app import create_app
+from services.api.dependencies import operator_sessions
+from shared.db.roles import API
 from tests.integration.api.callers import problem
 
 PATH = "/root/custom-tables/run-due-triggers"
+TABLES = "/root/custom-tables/tables"
 INTERVAL = {
     "on": "schedule",
     "schedule": {"type": "interval", "every_seconds": 3600},
@@ -52,3 +58,16 @@ def test_only_the_admin_ticks(headers, client, moderator):
             "admin_token_invalid",
             "BaseRoot access denied: Invalid X-ADMIN-TOKEN",
         )
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", PATH), ("GET", TABLES)])
+def test_what_is_across_tenants_needs_a_login_that_may_act_as_a_scanner(
+    admin, parts, login_url, method, path
+):
+    narrow = replace(parts, operator_sessions=operator_sessions(login_url(API)))
+    who = replace(admin, client=create_app(narrow).test_client())
+
+    status, code, detail = problem(who.request(method, path))
+
+    assert (status, code) == (403, "database_role_missing")
+    assert detail.endswith('GRANT duebook_scanner TO "api_1"')
