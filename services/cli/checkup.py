@@ -20,7 +20,7 @@ from shared.db.sessions import count_sessions
 from shared.errors import AppError
 from shared.lifecycle import Stop, wait_until
 from shared.messaging.transport import open_publisher
-from shared.queries import action_lists, run_lists, staged_changes
+from shared.queries import action_lists, approved_changes, run_lists, staged_changes
 from shared.queries.announcements import count_due, count_running, next_announcement_at
 from shared.queries.due_tables import list_tables_to_scan
 from shared.queries.notifications import listen_for_work, notify_work
@@ -170,7 +170,7 @@ def _stuck(name: str, failed: int, stale: int) -> Check:
 
 
 def _changes(conn: Connection) -> Check:
-    overdue = staged_changes.count_overdue(conn, limit=_DUE_COUNTED)
+    overdue = approved_changes.count_overdue(conn, limit=_DUE_COUNTED)
     pending = staged_changes.count_pending(conn, limit=_DUE_COUNTED)
     return Check(
         name="staged changes",

@@ -15,7 +15,7 @@ from shared.domain.staged_changes import ApprovedChange, ChangeStatus
 from shared.effects.staged_changes import apply
 from shared.errors import AppError, Unavailable
 from shared.observability import metrics
-from shared.queries.staged_changes import lock_approved, mark_applied, mark_failed
+from shared.queries.approved_changes import lock_approved, mark_applied, mark_failed
 
 _log = structlog.get_logger()
 

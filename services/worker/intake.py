@@ -10,7 +10,7 @@ from services.worker.holdings import Held, Holdings
 from shared.domain.staged_changes import ApprovedChange
 from shared.domain.work import Claimed, Reference, ReferenceKind, WorkKind
 from shared.lifecycle import monotonic
-from shared.queries import claimed_actions, claims, scheduled_actions, staged_changes, work
+from shared.queries import approved_changes, claimed_actions, claims, scheduled_actions, work
 
 
 class _Lease(TypedDict):
@@ -50,7 +50,7 @@ class Claimer:
         Changes are not claimed: whoever applies one locks it then.
         """
         if kind == "staged_change":
-            return self._offer(lambda conn: staged_changes.list_approved(conn, references))
+            return self._offer(lambda conn: approved_changes.list_approved(conn, references))
 
         def runs(conn: Connection, lease: _Lease) -> Sequence[Claimed]:
             return claims.claim(conn, references, **lease)
@@ -135,9 +135,9 @@ class Claimer:
 def _announced_changes(
     conn: Connection, *, limit: int, after: UUID | None
 ) -> Sequence[ApprovedChange]:
-    announced = staged_changes.announce_changes(conn, limit=limit, after=after)
+    announced = approved_changes.announce_changes(conn, limit=limit, after=after)
     references = [Reference(id=row.id, token=row.token) for row in announced]
-    return staged_changes.list_approved(conn, references) if references else []
+    return approved_changes.list_approved(conn, references) if references else []
 
 
 def _decided(conn: Connection, ids: Sequence[int], lease: _Lease) -> Sequence[Claimed]:

@@ -16,7 +16,7 @@ from shared.domain.scheduled_actions import ClaimedAction
 from shared.domain.staged_changes import ApprovedChange
 from shared.domain.work import Claimed, Reference, ReferenceKind, WorkKind
 from shared.observability import metrics
-from shared.queries import staged_changes, work
+from shared.queries import approved_changes, work
 
 _log = structlog.get_logger()
 
@@ -156,7 +156,7 @@ def _take_back(conn: Connection, steps: Sequence[Step]) -> list[int]:
         for step in steps
         if isinstance(step, HandBack) and isinstance(step.work, ApprovedChange)
     ]
-    return staged_changes.unannounce_changes(conn, back) if back else []
+    return approved_changes.unannounce_changes(conn, back) if back else []
 
 
 def _write(conn: Connection, kind: WorkKind, steps: Sequence[Step]) -> set[int]:

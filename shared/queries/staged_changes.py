@@ -1,22 +1,19 @@
-"""Staged changes and their arrows: staged, reviewed, announced, and ended by their application.
+"""Staged changes: staged by actions, reviewed by people, deleted when they are old.
 
-Each function is an arrow of docs/state-machines.md. There is no lease: the application is one
-transaction that locks the row and leaves ``approved``. ``change_lists`` has what people see.
+Each function that moves one is an arrow of docs/state-machines.md. What becomes of an approved one
+is in ``approved_changes``, what people see in ``change_lists``.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import LiteralString
 from uuid import UUID
 
 from psycopg import Connection
-from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from shared.domain.records import CustomTable
-from shared.domain.staged_changes import ApprovedChange, NewChange, StagedChange, Verdict
-from shared.domain.work import Announced, Reference
-from shared.queries.change_lists import SELECT_CHANGES, ChangeFilter, clauses, parameters
+from shared.domain.staged_changes import NewChange, Verdict
+from shared.queries.change_lists import ChangeFilter, clauses, parameters
 
 _FIND_BY_ORIGIN = """
 SELECT id
@@ -191,211 +188,6 @@ def review_matching(
         "now": now,
     }
     return conn.execute(statement, values, prepare=False).rowcount
-
-
-_OLDEST_APPROVED = """
-WITH due AS MATERIALIZED (
-    SELECT id
-    FROM staged_change
-    WHERE status = 'approved' AND announce_at <= (SELECT clock_timestamp())
-    ORDER BY announce_at, id
-    LIMIT %(limit)s
-    FOR UPDATE SKIP LOCKED
-)
-"""
-
-# As of work (``announcements``): up to 1000 tenants in circular order, their oldest in turn.
-_FAIREST_APPROVED = """
-WITH circle AS (
-    (SELECT 0 AS lap, id FROM tenant WHERE id > %(after)s ORDER BY id LIMIT 1000)
-    UNION ALL
-    (SELECT 1 AS lap, id FROM tenant WHERE id <= %(after)s ORDER BY id LIMIT 1000)
-    ORDER BY lap, id
-    LIMIT 1000
-), waiting AS MATERIALIZED (
-    SELECT circle.id, %(limit)s::bigint * 10 / count(*) OVER () + 1 AS share
-    FROM circle
-    WHERE EXISTS (
-        SELECT
-        FROM staged_change AS change
-        WHERE change.tenant_id = circle.id
-            AND change.status = 'approved'
-            AND change.announce_at <= (SELECT clock_timestamp())
-    )
-), candidates AS MATERIALIZED (
-    SELECT turns.id
-    FROM waiting
-    CROSS JOIN LATERAL (
-        SELECT
-            change.id,
-            change.announce_at,
-            row_number() OVER (ORDER BY change.announce_at, change.id) AS turn
-        FROM staged_change AS change
-        WHERE change.tenant_id = waiting.id
-            AND change.status = 'approved'
-            AND change.announce_at <= (SELECT clock_timestamp())
-        ORDER BY change.announce_at, change.id
-        LIMIT least(waiting.share, %(limit)s)
-    ) AS turns
-    ORDER BY turns.turn, turns.announce_at, turns.id
-    LIMIT %(limit)s
-), due AS MATERIALIZED (
-    SELECT id
-    FROM staged_change
-    WHERE id = ANY(ARRAY(SELECT id FROM candidates)) AND announce_at <= clock_timestamp()
-    ORDER BY id
-    FOR UPDATE SKIP LOCKED
-)
-"""
-
-_ANNOUNCE = """
-UPDATE staged_change AS change
-SET announcements = change.announcements + 1,
-    announce_at = clock_timestamp()
-        + least(interval '60 s' * 2 ^ least(change.announcements, 4), interval '10 min')
-WHERE change.id = ANY(ARRAY(SELECT id FROM due))
-RETURNING
-    'staged_change' AS kind,
-    change.id,
-    change.token,
-    true AS urgent,
-    0 AS worker_losses,
-    change.announcements
-"""
-
-_ANNOUNCE_OLDEST = _OLDEST_APPROVED + _ANNOUNCE
-_ANNOUNCE_FAIREST = _FAIREST_APPROVED + _ANNOUNCE
-
-
-def announce_changes(conn: Connection, *, limit: int, after: UUID | None) -> list[Announced]:
-    """approved -> approved: mark up to ``limit`` due changes announced; the token stays.
-
-    The oldest, or with ``after`` the oldest of each tenant in turn, as ``announce_batch_fairly``
-    does. Also a worker without a broker takes them so: applied or not, they come again by age.
-    """
-    statement = _ANNOUNCE_OLDEST if after is None else _ANNOUNCE_FAIREST
-    with conn.cursor(row_factory=class_row(Announced)) as cursor:
-        return cursor.execute(statement, {"limit": limit, "after": after}).fetchall()
-
-
-_UNANNOUNCE = """
-WITH unsent AS MATERIALIZED (
-    SELECT change.id
-    FROM (
-        SELECT id, token
-        FROM unnest(%(ids)b::bigint[], %(tokens)b::uuid[]) AS named (id, token)
-        ORDER BY id
-    ) AS reference
-    CROSS JOIN LATERAL (
-        SELECT id
-        FROM staged_change
-        WHERE id = reference.id AND token = reference.token AND status = 'approved'
-        FOR UPDATE
-    ) AS change
-)
-UPDATE staged_change
-SET announcements = greatest(announcements - 1, 0), announce_at = clock_timestamp()
-WHERE id = ANY(ARRAY(SELECT id FROM unsent))
-RETURNING id
-"""
-
-
-def unannounce_changes(conn: Connection, references: Sequence[Reference]) -> list[int]:
-    """approved -> approved: take announcements back, of a broker or a worker; return the ids."""
-    return [id for (id,) in conn.execute(_UNANNOUNCE, _named(references))]
-
-
-_LIST_APPROVED = """
-SELECT change.id, change.tenant_id, change.table_id, change.token AS lease_token
-FROM staged_change AS change
-WHERE change.id = ANY(%(ids)b::bigint[])
-    AND change.token = ANY(%(tokens)b::uuid[])
-    AND change.status = 'approved'
-ORDER BY change.id
-"""
-
-
-def list_approved(conn: Connection, references: Sequence[Reference]) -> list[ApprovedChange]:
-    """Return what of the references can still be applied, each once."""
-    with conn.cursor(row_factory=class_row(ApprovedChange)) as cursor:
-        return cursor.execute(_LIST_APPROVED, _named(references)).fetchall()
-
-
-def _named(references: Sequence[Reference]) -> dict[str, list[int] | list[UUID]]:
-    return {
-        "ids": [reference.id for reference in references],
-        "tokens": [reference.token for reference in references],
-    }
-
-
-_TO_APPLY = """
-WHERE id = %(id)s AND token = %(token)s AND status = 'approved'
-FOR UPDATE SKIP LOCKED
-"""
-
-_LOCK_APPROVED = SELECT_CHANGES + _TO_APPLY
-
-
-def lock_approved(conn: Connection, id: int, token: UUID) -> StagedChange | None:
-    """Lock an approved change for its application and return it.
-
-    None: another applies it just now, or it has ended.
-    """
-    with conn.cursor(row_factory=class_row(StagedChange)) as cursor:
-        return cursor.execute(_LOCK_APPROVED, {"id": id, "token": token}).fetchone()
-
-
-_MARK_APPLIED = """
-UPDATE staged_change
-SET status = 'applied',
-    record_id = %(record_id)s,
-    announce_at = NULL,
-    finished_at = %(now)s,
-    updated_at = %(now)s
-WHERE id = %(id)s AND token = %(token)s AND status = 'approved'
-"""
-
-
-def mark_applied(conn: Connection, id: int, token: UUID, *, record_id: int, now: datetime) -> bool:
-    """approved -> applied: note that this transaction has written the record."""
-    values = {"id": id, "token": token, "record_id": record_id, "now": now}
-    return conn.execute(_MARK_APPLIED, values).rowcount == 1
-
-
-_MARK_FAILED = """
-UPDATE staged_change
-SET status = 'failed',
-    error = %(error)s,
-    announce_at = NULL,
-    finished_at = %(now)s,
-    updated_at = %(now)s
-WHERE id = %(id)s AND token = %(token)s AND status = 'approved'
-"""
-
-
-def mark_failed(conn: Connection, id: int, token: UUID, *, error: str, now: datetime) -> bool:
-    """approved -> failed: end a change that cannot be applied any more."""
-    values = {"id": id, "token": token, "error": error, "now": now}
-    return conn.execute(_MARK_FAILED, values).rowcount == 1
-
-
-_COUNT_OVERDUE = """
-SELECT count(*)
-FROM (
-    SELECT announcements
-    FROM staged_change
-    WHERE status = 'approved' AND announce_at <= (SELECT clock_timestamp())
-    ORDER BY announce_at, id
-    LIMIT %(limit)s
-) AS due
-WHERE announcements > 0
-"""
-
-
-def count_overdue(conn: Connection, *, limit: int) -> int:
-    """Return how many of the ``limit`` longest due changes were announced and yet not applied."""
-    row = conn.execute(_COUNT_OVERDUE, {"limit": limit}).fetchone()
-    return row[0] if row else 0
 
 
 _COUNT_PENDING = """

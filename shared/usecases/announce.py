@@ -25,8 +25,8 @@ from shared.queries.announcements import (
     list_waits,
     unannounce,
 )
+from shared.queries.approved_changes import announce_changes, unannounce_changes
 from shared.queries.notifications import notify_work
-from shared.queries.staged_changes import announce_changes, unannounce_changes
 from shared.queries.work import recover_stale
 from shared.queries.workers import count_threads, living_workers
 

@@ -16,7 +16,7 @@ from psycopg import Connection
 from shared.db.clock import server_now
 from shared.domain.work import Reference
 from shared.observability import metrics
-from shared.queries import staged_changes
+from shared.queries import approved_changes
 from shared.queries.announcements import count_overdue
 from shared.queries.due_tables import claim_table_to_scan, list_tables_to_scan
 from shared.queries.notifications import notify_work
@@ -170,7 +170,7 @@ def _wake_overdue(conn: Connection) -> int:
 
 def _wake_changes(conn: Connection) -> int:
     """Have approved changes offered again whose announcement was lost; return how many."""
-    overdue = staged_changes.count_overdue(conn, limit=_OVERDUE_LIMIT)
+    overdue = approved_changes.count_overdue(conn, limit=_OVERDUE_LIMIT)
     if overdue:
         notify_work(conn)
     return overdue

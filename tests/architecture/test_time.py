@@ -9,9 +9,9 @@ from tests.architecture.source import ROOT, files, modules, names_called, string
 _READ_THE_CLOCK = {
     "shared/db/clock.py",
     "shared/queries/announcements.py",
+    "shared/queries/approved_changes.py",
     "shared/queries/claims.py",
     "shared/queries/scheduled_actions.py",
-    "shared/queries/staged_changes.py",
     "shared/queries/tracking.py",
     "shared/queries/trigger_runs.py",
     "shared/queries/work.py",

@@ -14,7 +14,7 @@ from shared.messaging import topology
 from shared.messaging.amqp_consumer import AmqpConsumer
 from shared.messaging.amqp_publisher import AmqpPublisher
 from shared.messaging.postgres_transport import PostgresConsumer
-from shared.queries import claims, staged_changes
+from shared.queries import approved_changes, claims
 from shared.queries.announcements import announce_batch
 from shared.queries.notifications import listen_for_work, notify_work
 from tests.builders_db import insert_worker
@@ -39,7 +39,7 @@ class Claims:
     def claim(self, kind, references):
         if kind == "staged_change":
             self._lease()
-            return staged_changes.list_approved(self._conn, references)
+            return approved_changes.list_approved(self._conn, references)
         take = claims.claim if kind == "trigger_run" else claims.claim_actions
         return _claimed(kind, take(self._conn, references, **self._lease()))
 
@@ -47,7 +47,7 @@ class Claims:
         if kind == "staged_change":
             self._lease()
             after = UUID(int=0) if fairly else None
-            announced = staged_changes.announce_changes(self._conn, limit=limit, after=after)
+            announced = approved_changes.announce_changes(self._conn, limit=limit, after=after)
             return self.claim(kind, [Reference(id=row.id, token=row.token) for row in announced])
         take = claims.claim_due if kind == "trigger_run" else claims.claim_due_actions
         asked = {"urgent": urgent, "limit": limit, "after": UUID(int=0) if fairly else None}
@@ -131,7 +131,7 @@ def amqp(conn, publisher, open_amqp_consumer, rabbit_broker, rabbit_url):
             for kind in get_args(WorkKind)
             for row in announce_batch(conn, kind=kind, urgent=urgent, limit=10_000)
         ]
-        announced += staged_changes.announce_changes(conn, limit=10_000, after=None)
+        announced += approved_changes.announce_changes(conn, limit=10_000, after=None)
         assert publisher.publish(announced) == []
         return announced
 

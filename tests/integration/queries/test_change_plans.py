@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from shared.queries import announcements, change_lists, staged_changes
+from shared.queries import announcements, approved_changes, change_lists, staged_changes
 from shared.queries.change_lists import ChangeFilter
 from tests.builders_db import LONG_AGO, NOW, insert_table
 from tests.integration.queries.plans import plans_of
@@ -60,16 +60,16 @@ def test_statements_on_staged_changes_use_their_index(conn, table):
             "a_change_is_staged_once",
         ),
         (staged_changes._APPROVE, of_one | review, "staged_change_"),
-        (staged_changes._ANNOUNCE_OLDEST, {"limit": 20}, "staged_change_to_apply"),
+        (approved_changes._ANNOUNCE_OLDEST, {"limit": 20}, "staged_change_to_apply"),
         (
-            staged_changes._ANNOUNCE_FAIREST,
+            approved_changes._ANNOUNCE_FAIREST,
             {"limit": 20, "after": TOKEN},
             "staged_change_fair",
         ),
-        (staged_changes._UNANNOUNCE, {"ids": IDS, "tokens": [TOKEN]}, "staged_change_pkey"),
-        (staged_changes._LIST_APPROVED, {"ids": IDS, "tokens": [TOKEN]}, "staged_change_"),
-        (staged_changes._LOCK_APPROVED, of_one, "staged_change_"),
-        (staged_changes._COUNT_OVERDUE, {"limit": 1000}, "staged_change_to_apply"),
+        (approved_changes._UNANNOUNCE, {"ids": IDS, "tokens": [TOKEN]}, "staged_change_pkey"),
+        (approved_changes._LIST_APPROVED, {"ids": IDS, "tokens": [TOKEN]}, "staged_change_"),
+        (approved_changes._LOCK_APPROVED, of_one, "staged_change_"),
+        (approved_changes._COUNT_OVERDUE, {"limit": 1000}, "staged_change_to_apply"),
         (staged_changes._COUNT_PENDING, {"limit": 1000}, "staged_change_to_review"),
         (
             staged_changes._DELETE_FINISHED,

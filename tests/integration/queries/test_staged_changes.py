@@ -11,7 +11,7 @@ from shared.domain.staged_changes import NewChange, Origin
 from shared.domain.work import Reference
 from shared.errors import NotFound
 from shared.lifecycle import wait_until
-from shared.queries import staged_changes
+from shared.queries import approved_changes, staged_changes
 from shared.queries.announcements import list_waits, next_announcement_at
 from shared.queries.change_lists import ChangeFilter, get_change, list_changes
 from tests.builders_db import (
@@ -205,14 +205,14 @@ def test_due_changes_are_announced_the_oldest_first_and_later_again(conn, table)
     insert_change(conn, table, status="approved", announce_at=FAR_OFF)
     insert_change(conn, table)
 
-    announced = staged_changes.announce_changes(conn, limit=2, after=None)
+    announced = approved_changes.announce_changes(conn, limit=2, after=None)
 
     assert sorted(_ids(announced)) == sorted(ids[:2])
     assert {(row.kind, row.urgent, row.announcements) for row in announced} == {
         ("staged_change", True, 1)
     }
-    assert _ids(staged_changes.announce_changes(conn, limit=9, after=None)) == [ids[2]]
-    assert staged_changes.announce_changes(conn, limit=9, after=None) == []
+    assert _ids(approved_changes.announce_changes(conn, limit=9, after=None)) == [ids[2]]
+    assert approved_changes.announce_changes(conn, limit=9, after=None) == []
     (wait,) = list_waits(conn)
     assert (wait.kind, wait.urgent) == ("staged_change", True)
     assert 0 < wait.seconds <= 60
@@ -223,7 +223,7 @@ def test_announcements_become_rarer(conn, table):
     seconds = []
 
     for _ in range(6):
-        staged_changes.announce_changes(conn, limit=1, after=None)
+        approved_changes.announce_changes(conn, limit=1, after=None)
         (wait,) = list_waits(conn)
         seconds.append(round(wait.seconds / 60))
         conn.execute("UPDATE staged_change SET announce_at = %s", [LONG_AGO])
@@ -237,12 +237,12 @@ def test_two_announcers_never_share_a_change(conn, other_conn, table, after):
     ids = [insert_change(conn, table, status="approved") for _ in range(10)]
 
     with conn.transaction():
-        first = staged_changes.announce_changes(conn, limit=5, after=after)
-        second = staged_changes.announce_changes(other_conn, limit=9, after=after)
+        first = approved_changes.announce_changes(conn, limit=5, after=after)
+        second = approved_changes.announce_changes(other_conn, limit=9, after=after)
 
     assert len(first) == 5
     assert not set(_ids(first)) & set(_ids(second))
-    third = staged_changes.announce_changes(conn, limit=9, after=None)
+    third = approved_changes.announce_changes(conn, limit=9, after=None)
     assert sorted(_ids(first) + _ids(second) + _ids(third)) == ids
 
 
@@ -251,31 +251,31 @@ def test_of_many_tenants_each_has_its_turn(conn, table):
         insert_change(conn, table, status="approved")
     late = insert_change(conn, status="approved", announce_at=LONG_AGO + timedelta(days=1))
 
-    assert late not in _ids(staged_changes.announce_changes(conn, limit=4, after=None))
-    assert late in _ids(staged_changes.announce_changes(conn, limit=4, after=NOBODY))
+    assert late not in _ids(approved_changes.announce_changes(conn, limit=4, after=None))
+    assert late in _ids(approved_changes.announce_changes(conn, limit=4, after=NOBODY))
 
 
 def test_an_announcement_is_taken_back_under_its_token(conn, table):
     change_id = insert_change(conn, table, status="approved")
-    (announced,) = staged_changes.announce_changes(conn, limit=1, after=None)
+    (announced,) = approved_changes.announce_changes(conn, limit=1, after=None)
 
-    assert staged_changes.unannounce_changes(conn, [Reference(change_id, NOBODY)]) == []
+    assert approved_changes.unannounce_changes(conn, [Reference(change_id, NOBODY)]) == []
     reference = Reference(change_id, announced.token)
-    assert staged_changes.unannounce_changes(conn, [reference]) == [change_id]
-    assert _ids(staged_changes.announce_changes(conn, limit=1, after=None)) == [change_id]
+    assert approved_changes.unannounce_changes(conn, [reference]) == [change_id]
+    assert _ids(approved_changes.announce_changes(conn, limit=1, after=None)) == [change_id]
     assert get_change(conn, table, change_id).announcements == 1
 
 
 def test_what_was_announced_and_is_due_again_was_lost(conn, table):
     insert_change(conn, table, status="approved")
     insert_change(conn, table, status="approved", announcements=1, announce_at=FAR_OFF)
-    assert staged_changes.count_overdue(conn, limit=10) == 0
+    assert approved_changes.count_overdue(conn, limit=10) == 0
 
     for _ in range(3):
         insert_change(conn, table, status="approved", announcements=1)
 
-    assert staged_changes.count_overdue(conn, limit=10) == 3
-    assert staged_changes.count_overdue(conn, limit=2) <= 2
+    assert approved_changes.count_overdue(conn, limit=10) == 3
+    assert approved_changes.count_overdue(conn, limit=2) <= 2
 
 
 # applied
@@ -288,10 +288,10 @@ def test_only_what_is_approved_is_offered_under_its_token(conn, table):
     }
     references = [_reference(conn, id) for id in ids.values()]
 
-    (offered,) = staged_changes.list_approved(conn, [*references, *references])
+    (offered,) = approved_changes.list_approved(conn, [*references, *references])
 
     assert (offered.id, offered.table_id) == (ids["approved"], table.id)
-    assert staged_changes.list_approved(conn, [Reference(ids["approved"], NOBODY)]) == []
+    assert approved_changes.list_approved(conn, [Reference(ids["approved"], NOBODY)]) == []
 
 
 def test_of_two_that_apply_a_change_one_gets_it(conn, other_conn, table):
@@ -300,13 +300,13 @@ def test_of_two_that_apply_a_change_one_gets_it(conn, other_conn, table):
     record_id = insert_records(conn, table, [{}])[0].id
 
     with conn.transaction():
-        assert staged_changes.lock_approved(conn, change_id, token).id == change_id
-        assert staged_changes.lock_approved(other_conn, change_id, token) is None
-        assert staged_changes.mark_applied(conn, change_id, token, record_id=record_id, now=NOW)
+        assert approved_changes.lock_approved(conn, change_id, token).id == change_id
+        assert approved_changes.lock_approved(other_conn, change_id, token) is None
+        assert approved_changes.mark_applied(conn, change_id, token, record_id=record_id, now=NOW)
 
-    assert staged_changes.lock_approved(other_conn, change_id, token) is None
-    assert not staged_changes.mark_applied(conn, change_id, token, record_id=record_id, now=NOW)
-    assert not staged_changes.mark_failed(conn, change_id, token, error="e", now=NOW)
+    assert approved_changes.lock_approved(other_conn, change_id, token) is None
+    assert not approved_changes.mark_applied(conn, change_id, token, record_id=record_id, now=NOW)
+    assert not approved_changes.mark_failed(conn, change_id, token, error="e", now=NOW)
     change = get_change(conn, table, change_id)
     assert (change.status, change.record_id, change.finished_at) == ("applied", record_id, NOW)
 
@@ -314,9 +314,9 @@ def test_of_two_that_apply_a_change_one_gets_it(conn, other_conn, table):
 def test_a_stale_token_ends_nothing(conn, table):
     change_id = insert_change(conn, table, status="approved")
 
-    assert staged_changes.lock_approved(conn, change_id, NOBODY) is None
-    assert not staged_changes.mark_applied(conn, change_id, NOBODY, record_id=1, now=NOW)
-    assert not staged_changes.mark_failed(conn, change_id, NOBODY, error="e", now=NOW)
+    assert approved_changes.lock_approved(conn, change_id, NOBODY) is None
+    assert not approved_changes.mark_applied(conn, change_id, NOBODY, record_id=1, now=NOW)
+    assert not approved_changes.mark_failed(conn, change_id, NOBODY, error="e", now=NOW)
     assert statuses_of(conn, "staged_change") == ["approved"]
 
 

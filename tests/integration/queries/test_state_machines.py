@@ -11,6 +11,7 @@ from shared.domain.staged_changes import ChangeStatus
 from shared.queries import (
     action_moves,
     announcements,
+    approved_changes,
     claims,
     new_runs,
     scheduled_actions,
@@ -34,7 +35,7 @@ _OF_BOTH = (announcements, claims, work)
 _MODULES = {
     "trigger_run": (*_OF_BOTH, new_runs, trigger_runs),
     "scheduled_action": (*_OF_BOTH, action_moves, scheduled_actions, tracking),
-    "staged_change": (staged_changes,),
+    "staged_change": (approved_changes, staged_changes),
 }
 _TERMINAL = {"done", "failed", "cancelled", "rejected", "applied"}
 

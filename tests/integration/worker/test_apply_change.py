@@ -12,7 +12,7 @@ from shared.domain.columns import Column
 from shared.domain.work import Reference
 from shared.effects.record_writes import MAX_DEPTH, update_record
 from shared.lifecycle import wait_until
-from shared.queries import staged_changes
+from shared.queries import approved_changes, staged_changes
 from shared.queries.change_lists import get_change
 from shared.queries.records import find_record
 from shared.usecases.manage_tables import alter_table, trash_table
@@ -63,7 +63,7 @@ def record(conn, table):
 def offer(conn, change_id):
     """The change as a worker is offered it."""
     token = conn.execute("SELECT token FROM staged_change WHERE id = %s", [change_id]).fetchone()[0]
-    (offered,) = staged_changes.list_approved(conn, [Reference(change_id, token)])
+    (offered,) = approved_changes.list_approved(conn, [Reference(change_id, token)])
     return offered
 
 

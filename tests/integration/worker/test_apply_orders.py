@@ -9,7 +9,7 @@ import pytest
 from services.worker.apply_change import apply_change
 from shared.domain.work import Reference
 from shared.effects.record_writes import update_record
-from shared.queries import custom_tables, staged_changes
+from shared.queries import approved_changes, custom_tables
 from shared.queries.records import find_record
 from tests.builders_db import NOW, insert_records, insert_table, row_of
 from tests.builders_staged import insert_update
@@ -43,7 +43,7 @@ class Scene:
         (self.record,) = insert_records(conn, self.table, [{"c1": "old"}])
         self.change_id = insert_update(conn, self.table, self.record, status="approved")
         token = row_of(conn, "staged_change", self.change_id)["token"]
-        (self.offered,) = staged_changes.list_approved(conn, [Reference(self.change_id, token)])
+        (self.offered,) = approved_changes.list_approved(conn, [Reference(self.change_id, token)])
 
     def applying(self, name, conn, apply=apply_change):
         return Side(name=name, conn=conn, work=lambda: apply(conn, self.offered, now=NOW))
@@ -98,15 +98,15 @@ def test_an_edit_is_never_overwritten_in_any_order(conn, other_conn, sessions):
 
 def _apply_after_a_look(conn, change, *, now):
     with conn.transaction():
-        locked = staged_changes.lock_approved(conn, change.id, change.lease_token)
+        locked = approved_changes.lock_approved(conn, change.id, change.lease_token)
         table = custom_tables.find_table(conn, change.table_id)
         record = find_record(conn, table, locked.record_id)
         ending = {"id": change.id, "token": change.lease_token, "now": now}
         if record.version == locked.base_version:
             update_record(conn, table, record.id, locked.proposed, now=now)
-            staged_changes.mark_applied(conn, **ending, record_id=record.id)
+            approved_changes.mark_applied(conn, **ending, record_id=record.id)
         else:
-            staged_changes.mark_failed(conn, **ending, error="conflict")
+            approved_changes.mark_failed(conn, **ending, error="conflict")
 
 
 def test_a_version_that_is_compared_before_the_lock_is_caught(conn, other_conn, sessions):
