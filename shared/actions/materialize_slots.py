@@ -19,7 +19,7 @@ from shared.actions.action import (
     Unfinished,
 )
 from shared.actions.failures import ActionFailed
-from shared.actions.record_cells import columns_as_frozen
+from shared.actions.record_cells import columns_as_frozen, columns_as_known
 from shared.actions.schemas import (
     ActionSchema,
     PartSchema,
@@ -124,7 +124,9 @@ class MaterializeSlots:
         """Do the next step: it goes on where the one before it ended."""
         progress = context.progress or {}
         with context.connect() as conn:
-            sowing = Sowing.of(conn, config, _tables_of(conn, context), context.schedule_zone)
+            sowing = Sowing.of(
+                conn, config, _tables_of(conn, config, context), context.schedule_zone
+            )
             horizon = sowing.horizon(context.now, since=progress.get("until"))
             stretch = sowing.stretch(horizon)
             filling = sowing.filling(now=context.now, depth=context.depth + 1)
@@ -199,15 +201,25 @@ def added(counts: Mapping[str, Any], filled: Filled) -> dict[str, Json]:
     return {name: counts.get(name, 0) + getattr(filled, name) for name in _COUNTED}
 
 
-def _tables_of(conn: Connection, context: ActionContext) -> FindTable:
+def _tables_of(conn: Connection, config: Config, context: ActionContext) -> FindTable:
     def find(table_id: UUID) -> CustomTable | None:
         table = find_table(conn, table_id)
         if table is None or table.trashed_at or table.tenant_id != context.tenant_id:
             return None
-        own = table.id == context.table_id
-        return replace(table, columns=columns_as_frozen(table, context)) if own else table
+        if table.id == context.table_id:
+            return replace(table, columns=columns_as_frozen(table, context))
+        return replace(table, columns=columns_as_known(conn, table, _names_in(config, table)))
 
     return find
+
+
+def _names_in(config: Config, table: CustomTable) -> list[str]:
+    """Return the names by which an action knows the columns of a table."""
+    parts = [
+        part for part in (config["roster"], config["target"]) if UUID(part["table_id"]) == table.id
+    ]
+    named = [name for part in parts for name in part.values() if isinstance(name, str)]
+    return named + [one["column"] for part in parts for one in part.get("when", [])]
 
 
 def _roster(conn: Connection, plan: SlotPlan) -> Roster:

@@ -15,6 +15,7 @@ from shared.effects.record_writes import (
     update_record,
 )
 from shared.queries.custom_tables import insert_table, trash_table, update_definition
+from shared.usecases.manage_tables import alter_table
 from tests.integration.actions.contexts import NOW, a_workspace, execute
 
 LINES = (
@@ -151,6 +152,22 @@ def test_slots_are_open_records_in_local_time(office):
         {"c1": "ann", "c2": "2026-12-01 09:00", "c3": "2026-12-01 09:30", "c4": "open"},
         {"c1": "ann", "c2": "2026-12-01 09:30", "c3": "2026-12-01 10:00", "c4": "open"},
     ]
+
+
+def test_names_that_the_columns_had_when_the_run_was_made_are_found(office):
+    office.line()
+    office.line(who="bob")
+    for table, old in ((office.roster, "who"), (office.slots, "status")):
+        raw = [
+            {**one.to_json(), "name": "renamed" if one.name == old else one.name}
+            for one in table.columns
+        ]
+        alter_table(office.conn, table.id, raw_columns=raw, now=NOW)
+
+    told = office.run(when=[{"column": "who", "op": "eq", "value": "ann"}])
+
+    assert told == counts(created=2)
+    assert office.told() == ["12-01 09:00 ann open", "12-01 09:30 ann open"]
 
 
 def test_the_zone_is_the_schedules_where_the_action_has_none(office):
