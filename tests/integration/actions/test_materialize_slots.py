@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -14,9 +16,13 @@ from shared.effects.record_writes import (
     restore_record,
     update_record,
 )
+from shared.errors import NotFound
+from shared.lifecycle import wait_until
 from shared.queries.custom_tables import insert_table, trash_table, update_definition
 from shared.usecases.manage_tables import alter_table
+from shared.usecases.set_triggers import set_triggers
 from tests.integration.actions.contexts import NOW, a_workspace, execute
+from tests.integration.usecases.world import waits_for_a_lock
 
 LINES = (
     Column(id="c1", name="who", type="json"),
@@ -455,3 +461,78 @@ def test_a_table_of_another_tenant_is_none(office, caller):
     assert detail_of(office, roster=roster) == (
         "materialize_slots roster table_id names no table of this tenant"
     )
+
+
+def in_session(office, conn, **changes):
+    """Execute on another session, to the end of its first step."""
+    context = replace(office.context(), connect=lambda: nullcontext(conn))
+    return execute(office.config(**changes), context)
+
+
+def test_two_that_make_the_same_slots_make_them_once(office, other_conn):
+    office.line()
+
+    with ThreadPoolExecutor(1) as pool:
+        with office.conn.transaction():
+            first = office.run()
+            second = pool.submit(in_session, office, other_conn)
+            assert wait_until(lambda: waits_for_a_lock(office.conn), seconds=10)
+        assert first == counts(created=2)
+        assert second.result() == counts(kept=2)
+    assert len(office.rows()) == 2
+
+
+def test_a_slot_that_is_taken_while_it_is_being_pruned_stays(office, other_conn):
+    line = office.line()
+    office.run()
+    delete_record(office.conn, office.roster, line.id, now=NOW)
+
+    with ThreadPoolExecutor(1) as pool:
+        with office.conn.transaction():
+            office.change(0, status="taken")
+            late = pool.submit(in_session, office, other_conn, prune=True)
+            assert wait_until(lambda: waits_for_a_lock(office.conn), seconds=10)
+        assert late.result() == counts(pruned=1)
+    assert office.told() == ["12-01 09:00 ann taken"]
+
+
+def test_who_takes_a_slot_that_has_just_been_pruned_finds_it_gone(office, other_conn):
+    line = office.line()
+    office.run()
+    [taken, _] = office.rows()
+    delete_record(office.conn, office.roster, line.id, now=NOW)
+    cells = read_cells({"status": "taken"}, office.slots.columns)
+
+    with ThreadPoolExecutor(1) as pool:
+        with office.conn.transaction():
+            office.run(prune=True)
+            late = pool.submit(update_record, other_conn, office.slots, taken[0], cells, now=NOW)
+            assert wait_until(lambda: waits_for_a_lock(office.conn), seconds=10)
+        with pytest.raises(NotFound):
+            late.result()
+    assert office.rows() == []
+
+
+def test_slots_stand_in_the_due_index_until_they_are_pruned(office):
+    line = office.line()
+    soon = {
+        "on": "schedule",
+        "schedule": {"type": "date_column_reached", "column": "start", "offset_minutes": -60},
+        "actions": [{"type": "delete_record"}],
+    }
+    office.slots = set_triggers(office.conn, office.slots.id, [soon], now=NOW)
+
+    def due():
+        rows = office.conn.execute("SELECT record_id, fire_at FROM due_value ORDER BY fire_at")
+        return rows.fetchall()
+
+    office.run()
+    # Cells are read as UTC.
+    assert due() == [
+        (office.rows()[0][0], datetime(2026, 12, 1, 8, 0, tzinfo=UTC)),
+        (office.rows()[1][0], datetime(2026, 12, 1, 8, 30, tzinfo=UTC)),
+    ]
+    delete_record(office.conn, office.roster, line.id, now=NOW)
+    office.run(prune=True)
+
+    assert due() == []
