@@ -85,6 +85,10 @@ def _consequence(told: _Item) -> str:
     if told["oldest_due_at"]:
         said += f", the oldest due at {told['oldest_due_at']}"
     said += f"; {least}{told['fires_within_24_hours']} more within 24 hours"
+    if told["consumed"]:
+        said += f"; {told['consumed']} will never fire"
+    if told["held_back"]:
+        said += f"; {told['held_back']} held back"
     if told["first_windows"]:
         said += f"; first windows {', '.join(told['first_windows'])}"
     return said

@@ -1,7 +1,7 @@
 """Commands about definitions as a document: ``export``, ``plan``, ``apply``."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ import click
 from services.cli.api import Api, Refused, api_of_moderator, api_option
 from services.cli.output import json_anyway_option, json_option, say_json
 from services.cli.plan_text import changes_of, counted, say_plan, shown
+from shared.domain.on_existing import MAX_PER_MINUTE, MODES
 
 _MEDIA = "application/x-ndjson"
 _CHANGES = 2
@@ -22,6 +23,22 @@ def _channel_option(command: _Command) -> _Command:
     return click.option(
         "--channel", "of_channel", is_flag=True, help="The token is one of a channel."
     )(command)
+
+
+def _choice_options(command: _Command) -> _Command:
+    """Give a command what a save asks, in the words of the API's query."""
+    for option in (
+        click.option(
+            "--per-minute", type=click.IntRange(1, MAX_PER_MINUTE), help="With drip: so many."
+        ),
+        click.option(
+            "--on-existing",
+            type=click.Choice(MODES),
+            help="What becomes of values that are overdue already.  [default: fire]",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 _file_argument = click.argument(
@@ -60,15 +77,18 @@ def export(output: Path | None, of_channel: bool, api_url: str) -> None:
 
 @click.command(short_help="Tell what applying a document would change.")
 @_file_argument
+@_choice_options
 @_channel_option
 @api_option
 @json_option
-def plan(file: str, of_channel: bool, api_url: str, as_json: bool) -> None:
+def plan(
+    file: str, of_channel: bool, api_url: str, as_json: bool, **choices: str | int | None
+) -> None:
     """Tell what applying FILE (- is the standard input) would change, and what that leads to.
 
     Exit code 0: nothing; 2: something; 1: the document is refused.
     """
-    planned = _planned(api_of_moderator(api_url), _read(file), of_channel)
+    planned = _send(api_of_moderator(api_url), f"{_path(of_channel)}/plan", _read(file), choices)
     if as_json:
         say_json(planned)
     else:
@@ -80,47 +100,47 @@ def plan(file: str, of_channel: bool, api_url: str, as_json: bool) -> None:
 @click.command(short_help="Apply a document, after showing what it changes.")
 @_file_argument
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@_choice_options
 @_channel_option
 @api_option
 @json_option
-def apply(file: str, yes: bool, of_channel: bool, api_url: str, as_json: bool) -> None:
+def apply(
+    file: str,
+    yes: bool,
+    of_channel: bool,
+    api_url: str,
+    as_json: bool,
+    **choices: str | int | None,
+) -> None:
     """Apply FILE (- is the standard input): exactly the plan that is shown, or nothing.
 
     Refused when something was changed between the plan and the answer to it.
     """
     if not yes and (as_json or file == "-"):
         raise click.UsageError("nobody can be asked here: --yes applies without asking")
-    api, document = api_of_moderator(api_url), _read(file)
-    planned = _planned(api, document, of_channel)
+    api, document, path = api_of_moderator(api_url), _read(file), _path(of_channel)
+    planned = _send(api, f"{path}/plan", document, choices)
     if not as_json:
         say_plan(planned)
-    if not changes_of(planned):
-        if as_json:
-            say_json({"counts": planned["counts"], "items": planned["items"]})
-        return
-    if not yes:
-        click.confirm("Apply this?", abort=True)
-    with _refusals():
-        applied = api.send(
-            f"{_path(of_channel)}/apply",
-            document,
-            media=_MEDIA,
-            query={"fingerprint": planned["fingerprint"]},
-        )
+    applied = {"counts": planned["counts"], "items": planned["items"]}
+    if changes_of(planned):
+        if not yes:
+            click.confirm("Apply this?", abort=True)
+        mark = {"fingerprint": planned["fingerprint"]}
+        applied = _send(api, f"{path}/apply", document, {**choices, **mark})
+        if not as_json:
+            click.echo(f"Applied: {counted(applied)}.")
     if as_json:
         say_json(applied)
-    else:
-        click.echo(f"Applied: {counted(applied)}.")
 
 
 def _path(of_channel: bool) -> str:
     return f"/{'channel' if of_channel else 'tenant'}/custom-tables/bundle"
 
 
-def _planned(api: Api, document: bytes, of_channel: bool) -> dict[str, Any]:
+def _send(api: Api, path: str, document: bytes, query: Mapping[str, object]) -> dict[str, Any]:
     with _refusals():
-        path = f"{_path(of_channel)}/plan"
-        return api.send(path, document, media=_MEDIA, repeatable=True)
+        return api.send(path, document, media=_MEDIA, query=query, repeatable=path.endswith("plan"))
 
 
 @contextmanager

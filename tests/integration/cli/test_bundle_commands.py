@@ -102,6 +102,20 @@ def test_a_plan_shows_what_comes_goes_and_follows(on_api, conn, orders, exported
     ]
 
 
+def test_what_is_overdue_may_be_consumed(on_api, conn, orders, exported):
+    insert_records(conn, orders, [{"c2": "2020-01-02"}, {"c2": "2020-01-03"}])
+    edit(exported, lambda line: {**line, "id": "trg_0000000000dd"} if "id" in line else line)
+
+    shown = on_api.run("plan", exported, "--on-existing", "consume").stdout
+    applied = on_api.run("apply", exported, "--yes", "--on-existing", "consume")
+
+    assert "at the next tick 0 fire; 0 more within 24 hours; 2 will never fire" in shown
+    assert applied.exit_code == 0
+    assert conn.execute("SELECT count(*) FROM backlog").fetchone()[0] == 1
+    drip = on_api.run("plan", exported, "--on-existing", "drip")
+    assert (drip.exit_code, "per_minute is for on_existing drip" in drip.stderr) == (1, True)
+
+
 def test_scripts_get_json_and_a_code(on_api, exported):
     unchanged = on_api.told("plan", exported)
     edit(exported, named("trigger", "other"))
