@@ -1,7 +1,7 @@
 """Strict marshmallow fields: a value of another JSON type is refused, never converted."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -25,12 +25,22 @@ MAX_ID = 2**63 - 1
 # No schema has so many; telling each of a hundred thousand unknown ones would take a second.
 _MAX_FIELDS = 200
 
+_MAX_KNOWN = 20
+
 Options = Any
 """What marshmallow's fields take: required, allow_none, load_default, metadata, …"""
 
 _UNKNOWN = "is not a known field"
 _MISSING = "is missing"
 _OBJECT = "must be an object"
+
+
+def _unknown(known: Sequence[str]) -> str:
+    """Return what is said of a field that is none of ``known``."""
+    if not known:
+        return f"{_UNKNOWN}: there is none"
+    told = ", ".join(known[:_MAX_KNOWN])
+    return f"{_UNKNOWN}; known are: {told}{', …' if len(known) > _MAX_KNOWN else ''}"
 
 
 def _messages(invalid: str) -> dict[str, Any]:
@@ -53,6 +63,11 @@ class StrictSchema(Schema):
     """A JSON object; fields that are not declared are refused."""
 
     error_messages = _SCHEMA_MESSAGES
+
+    def __init__(self, **options: Options) -> None:
+        super().__init__(**options)
+        known = [field.data_key or name for name, field in self.load_fields.items()]
+        self.error_messages["unknown"] = _unknown(known)
 
     def get_attribute(self, obj: object, attr: str, default: object) -> object:
         """Return a member of what is dumped, a dictionary or a value of ours, by its plain name."""
@@ -253,7 +268,9 @@ def _faults(messages: object, pointer: str) -> Iterator[Fault]:
 
 
 def _code(message: str) -> str:
-    return {_UNKNOWN: "field_unknown", _MISSING: "field_missing"}.get(message, "field_invalid")
+    if message.startswith(_UNKNOWN):
+        return "field_unknown"
+    return "field_missing" if message == _MISSING else "field_invalid"
 
 
 def _name(pointer: str) -> str:

@@ -222,8 +222,10 @@ def _environment_file(settings: Settings, access: _Access) -> str:
 
 
 def _welcome(settings: Settings, access: _Access, file: Path) -> None:
-    sample = "is new: every kind of trigger fires within a minute" if access.is_new else "goes on"
-    transport = "PostgreSQL" if settings.amqp_url is None else "RabbitMQ"
+    sample = "is new: all its triggers come due within a minute" if access.is_new else "goes on"
+    transport = "PostgreSQL"
+    if settings.amqp_url is not None:
+        transport = "RabbitMQ; while it is away, what is due waits for it"
     relative = os.path.relpath(file)
     click.echo(
         f"""

@@ -85,13 +85,16 @@ class Connections:
         named, is not judged.
         """
         if not trusted and url.port not in self._ports:
-            raise Refused(f"port {url.port} may not be called")
+            raise Refused(f"port {url.port} may not be called: it is none of ALLOWED_PORTS")
         keys = [
             Key(scheme=url.scheme, host=url.host, port=url.port, address=address)
             for address in self._resolve(url, seconds=deadline.remaining())
         ]
         if not trusted and not all(self._policy.permits(ip_address(key.address)) for key in keys):
-            raise Refused(f"{url.host} has an address that may not be called")
+            raise Refused(
+                f"{url.host} has an address that may not be called: it is not public, and"
+                " ALLOWED_NETWORKS does not let it through"
+            )
         return self._take_idle(keys, deadline=deadline) or self._open(keys, deadline=deadline)
 
     def keep(self, connection: Connection) -> None:

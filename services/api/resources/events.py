@@ -10,6 +10,7 @@ from services.api.routes import Answer, Call, Route
 from services.api.schemas import TenantQuery
 from shared.domain.event_rules import MAX_EVENT_NAME
 from shared.queries.events import TakenEvent
+from shared.queries.trigger_rules import count_rules
 from shared.usecases.take_event import NewEvent, settle, take_event
 
 _MAX_KEY = 255
@@ -62,6 +63,13 @@ class EventSchema(StrictSchema):
         required=True,
         metadata={"description": "one for each action of these rules"},
     )
+    rules_of_name = fields.Integer(
+        required=True,
+        metadata={
+            "description": "rules for events of this name, switched off ones too;"
+            " 0: nothing can match, the name may be misspelt"
+        },
+    )
     created_at = fields.Instant(required=True)
 
 
@@ -75,7 +83,8 @@ def _take(call: Call) -> Answer:
     )
     taken = take_event(call.conn, event, clicks=call.clicks, waiting=call.waiting, now=call.now)
     call.after_commit.append(partial(settle, call.conn, event, taken, clicks=call.clicks))
-    return Answer(body=_document(taken.event), status=201)
+    rules = count_rules(call.conn, call.tenant_id, event.name)
+    return Answer(body={**_document(taken.event), "rules_of_name": rules}, status=201)
 
 
 def _document(event: TakenEvent) -> dict[str, Any]:

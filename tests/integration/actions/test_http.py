@@ -14,6 +14,10 @@ from tests.integration.actions.conftest import ANY_PORT, LOOPBACK
 from tests.integration.actions.receivers import a_raw_server, a_receiver
 
 PATIENT, SHORT = 30, 0.3
+NOT_CALLED = (
+    "has an address that may not be called: it is not public, and ALLOWED_NETWORKS does not let it"
+    " through"
+)
 
 
 def a_call(url, *, method="POST", headers=None, body=b"{}", trusted=False):
@@ -467,7 +471,7 @@ def test_no_byte_reaches_this_machine_by_any_spelling(strict_caller, host):
         failure = failure_of(strict_caller, f"http://{host}:{server.port}/")
 
         assert not failure.transient
-        assert failure.detail == f"{host.strip('[]')} has an address that may not be called"
+        assert failure.detail == f"{host.strip('[]')} {NOT_CALLED}"
         assert server.accepted == []
 
 
@@ -494,7 +498,7 @@ def test_one_refused_address_refuses_the_host(addresses):
         caller.close()
 
         assert not failure.transient
-        assert failure.detail == "mixed.example has an address that may not be called"
+        assert failure.detail == f"mixed.example {NOT_CALLED}"
         assert server.accepted == []
 
 
@@ -520,7 +524,9 @@ def test_a_port_that_is_not_allowed_is_refused(receiver):
     caller.close()
 
     assert not failure.transient
-    assert failure.detail == f"port {receiver.port} may not be called"
+    assert failure.detail == (
+        f"port {receiver.port} may not be called: it is none of ALLOWED_PORTS"
+    )
     assert receiver.requests == []
 
 

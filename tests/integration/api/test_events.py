@@ -37,6 +37,7 @@ def test_an_event_tells_which_rules_matched_and_what_they_scheduled(service, con
 
     assert answer.status_code == 201
     assert (answer.json["name"], answer.json["rule_ids"]) == ("ordered", [rule])
+    assert answer.json["rules_of_name"] == 1
     [action_id] = answer.json["scheduled_action_ids"]
     row = row_of(conn, "scheduled_action", action_id)
     assert (row["status"], row["event_id"]) == ("pending", answer.json["id"])
@@ -48,6 +49,8 @@ def test_an_event_needs_its_name_alone(service, rule):
 
     assert answer.status_code == 201
     assert (answer.json["rule_ids"], answer.json["scheduled_action_ids"]) == ([], [])
+    # Not that no conditions hold: there is no rule that they could be of.
+    assert answer.json["rules_of_name"] == 0
 
 
 def test_the_same_event_under_its_key_gets_the_same_answer(service, moderator, rule):

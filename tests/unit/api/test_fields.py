@@ -86,12 +86,43 @@ def test_other_values_are_refused_not_converted(raw):
     assert refused.value.faults
 
 
+MANY = ", ".join(f"f{number}" for number in range(20))
+
+
+class ManySchema(StrictSchema):
+    class Meta:
+        include = {f"f{number}": fields.Boolean() for number in range(30)}  # noqa: RUF012
+
+
+class NoneSchema(StrictSchema):
+    """Nothing."""
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (NoneSchema, "a is not a known field: there is none"),
+        (ManySchema, f"a is not a known field; known are: {MANY}, …"),
+    ],
+)
+def test_an_unknown_field_is_told_which_are_known(schema, message):
+    with pytest.raises(InvalidInput) as refused:
+        load(schema, {"a": 1})
+
+    assert (refused.value.code, refused.value.message) == ("field_unknown", message)
+
+
 def test_faults_name_the_place_and_the_field_in_document_order():
     with pytest.raises(InvalidInput) as refused:
         load(ThingSchema, {"zzz": 1, "items": ["a", 5], "integer": True})
 
     assert [(fault.pointer, fault.code, fault.message) for fault in refused.value.faults] == [
-        ("/zzz", "field_unknown", "zzz is not a known field"),
+        (
+            "/zzz",
+            "field_unknown",
+            "zzz is not a known field; known are: text, choice, integer, boolean, uuid, items,"
+            " instant, members, digits, flag, json",
+        ),
         ("/items/1", "field_invalid", "items.1 must be a text"),
         ("/integer", "field_invalid", "integer must be an integer"),
     ]
