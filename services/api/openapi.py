@@ -14,7 +14,12 @@ from services.api.auth import Scope
 from services.api.bodies import JSON
 from services.api.fields import MAX_ID
 from services.api.mounts import MOUNTS, Mount
-from services.api.parameters import ETAG_PATTERN, KEY_PATTERN
+from services.api.parameters import (
+    CHATROOM_HEADER,
+    CHATROOM_PATTERN,
+    ETAG_PATTERN,
+    KEY_PATTERN,
+)
 from services.api.problems import MEDIA_TYPE
 from services.api.routes import Route
 from services.api.schemas import ProblemSchema
@@ -164,6 +169,9 @@ def _parameters(
             yield parameter
     if route.creates:
         yield _header("Idempotency-Key", "The same key answers the same, for a day.", KEY_PATTERN)
+    if route.acts is not None and mount.scope == "channel":
+        about = "The acting chatroom, where the table has rules for chatrooms."
+        yield _header(CHATROOM_HEADER, about, CHATROOM_PATTERN)
     if route.versioned:
         yield _header("If-Match", "The ETag that the change is made to.", ETAG_PATTERN)
 
@@ -210,8 +218,6 @@ def _problem_statuses(mount: Mount, route: Route) -> Iterator[int]:
         yield 415
     yield 429
     yield 503
-
-
 
 
 def _problem(status: int) -> dict[str, Any]:
