@@ -74,7 +74,7 @@ def simulate(
     """Return what a list of triggers would do if it were saved at ``now`` (None: the server's).
 
     A broken trigger gets the invalid arm and hides no healthy one. Rows are counted for ``seconds``
-    at most, and what lies ahead for as long again. ``channel_id`` as in ``set_triggers``. Raises
+    at most, first by class, then those ahead. ``channel_id`` as in ``set_triggers``. Raises
     NotFound; InvalidInput for what is no list, or too long a one. No transaction may be open.
     """
     now = server_now(conn) if now is None else now
@@ -139,7 +139,7 @@ def _arms(
             [one.trigger for one in met if isinstance(one, Ready)],
             {state.trigger_id: state for state in states},
             now=now,
-            seconds=seconds,
+            seconds=max(until - monotonic(), 0.0),
         )
     )
     return [
