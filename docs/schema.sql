@@ -571,6 +571,18 @@ CREATE TABLE workflow_version (
     CONSTRAINT workflow_version_pkey PRIMARY KEY (workflow_id, version)
 );
 
+CREATE OR REPLACE FUNCTION public.count_live_records(table_id uuid)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET enable_seqscan TO 'off'
+BEGIN ATOMIC
+ SELECT count(*) AS count
+    FROM record
+   WHERE ((record.table_id = count_live_records.table_id) AND (record.deleted_at IS NULL));
+END
+;
+
 CREATE OR REPLACE FUNCTION public.whose_table(table_id uuid, OUT tenant_id uuid, OUT channel_id uuid, OUT is_trashed boolean)
  RETURNS SETOF record
  LANGUAGE sql

@@ -99,6 +99,19 @@ END;
 REVOKE ALL ON FUNCTION whose_table FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION whose_table TO duebook_api;
 
+-- The records of a table that the caller has seen. The policy would have every row asked for its
+-- tenant, which the index does not have: that is twice the time. Without a sequential scan, which for
+-- one table among several reads them all.
+CREATE FUNCTION count_live_records(table_id uuid) RETURNS bigint
+LANGUAGE sql STABLE SECURITY DEFINER SET enable_seqscan = off
+BEGIN ATOMIC
+    SELECT count(*)
+    FROM record
+    WHERE record.table_id = count_live_records.table_id AND record.deleted_at IS NULL;
+END;
+REVOKE ALL ON FUNCTION count_live_records FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION count_live_records TO duebook_api;
+
 GRANT SELECT ON schema_migration TO duebook_api, duebook_scanner, duebook_worker;
 
 GRANT SELECT, INSERT, UPDATE ON
