@@ -14,6 +14,7 @@ from shared.queries.action_invariants import ACTION_INVARIANTS
 from shared.queries.change_invariants import CHANGE_INVARIANTS
 from shared.queries.run_invariants import RUN_INVARIANTS
 from shared.queries.schedule_invariants import SCHEDULE_INVARIANTS
+from shared.queries.table_invariants import TABLE_INVARIANTS
 from shared.queries.work_invariants import WORK_INVARIANTS
 
 # What a constraint forbids cannot be found in the rows: ask whether it is in force, by its table.
@@ -104,6 +105,7 @@ _CONSTRAINTS_IN_FORCE = (
         "scheduled_action.scheduled_action_tenant_id_line_user_id_fkey",
         "scheduled_action.scheduled_action_tenant_id_table_id_fkey",
         "scheduled_action.scheduled_action_tenant_id_tracking_link_id_fkey",
+        "scp_rule.scp_rule_tenant_id_table_id_fkey",
         "staged_change.staged_change_tenant_id_table_id_fkey",
         "staged_change.staged_change_tenant_id_reviewed_by_fkey",
     ),
@@ -116,6 +118,7 @@ INVARIANTS = (
     *RUN_INVARIANTS,
     *ACTION_INVARIANTS,
     *CHANGE_INVARIANTS,
+    *TABLE_INVARIANTS,
 )
 
 

@@ -213,6 +213,17 @@ PLANTED = [
         """UPDATE definition SET body = jsonb_set(body, '{trigger,id}', '"trg_00000000000b"')""",
     ),
     ("I17", "UPDATE trigger_run SET snapshot = '{}' WHERE kind = 'interval'"),
+    (
+        "I18",
+        """
+        INSERT INTO scp_rule (tenant_id, table_id, position, operations, chatrooms)
+        SELECT tenant_id, id, 0, '{read}', ARRAY[id] FROM custom_table LIMIT 1
+        """,
+    ),
+    (
+        "I18",
+        "UPDATE custom_table SET triggers = NULL, channel_id = tenant_id, scp_ruled = true",
+    ),
     ("I17", "UPDATE trigger_run SET snapshot = NULL WHERE kind = 'date_column_reached'"),
 ]
 
