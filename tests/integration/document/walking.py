@@ -176,7 +176,7 @@ class Walk:
         self.reached.add(operation.id)
         if "ETag" in answer.headers:
             self._tags[path] = answer.headers["ETag"]
-        if operation.method == "DELETE":
+        if operation.method == "DELETE" and not self._is_errand:
             self.found.lost(operation.ids[-1], ids)
         is_json = answer.data and answer.mimetype == "application/json"
         document = json.loads(answer.data) if is_json else {}
