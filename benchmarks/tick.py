@@ -11,7 +11,13 @@ import psutil
 
 from benchmarks.measure.processes import cpu_meter
 from benchmarks.measure.report import read_options, report, rounded
-from benchmarks.measure.seeds import add_records, add_table, catch_up, date_trigger
+from benchmarks.measure.seeds import (
+    add_due_records,
+    add_records,
+    add_table,
+    catch_up,
+    date_trigger,
+)
 from benchmarks.measure.servers import running_database
 from benchmarks.measure.turns import Side, in_turns
 from shared.db.clock import server_now
@@ -144,15 +150,15 @@ class Way:
         self._another(first=server_now(self.conn) - timedelta(days=30), triggers=[date_trigger()])
 
     def come_due_in_the_index(self):
-        """The rows were ahead, the index knows them, and now their time is over."""
-        self._another(first=server_now(self.conn) + timedelta(days=30), triggers=[date_trigger()])
+        """The index knows the rows, and now their time is over.
+
+        They are written so: dates that were moved would leave a dead row beside each.
+        """
+        self._another(first=None, triggers=[date_trigger()])
         catch_up(self.conn)
-        self.conn.execute("UPDATE due_value SET fire_at = fire_at - interval '60 days'")
-        self.conn.execute(
-            "UPDATE record SET data = jsonb_set(data, '{c2}', '\"2020-01-01 00:00\"')"
-            " WHERE table_id = %s",
-            [self.table.id],
-        )
+        began = server_now(self.conn) - timedelta(days=30)
+        add_due_records(self.conn, self.table, self.due, at=began, step_seconds=60)
+        self.conn.execute("ANALYZE record")
 
     def lie_there(self):
         """The rows are there, and nobody looks at them."""
@@ -166,8 +172,9 @@ class Way:
             )
             self.conn.execute("TRUNCATE due_value")
         self.table = add_table(self.conn, triggers=triggers)
-        add_records(self.conn, self.table, self.due, first=first)
-        self.conn.execute("ANALYZE record")
+        if first is not None:
+            add_records(self.conn, self.table, self.due, first=first)
+            self.conn.execute("ANALYZE record")
 
 
 def grown_mib(database, due):
