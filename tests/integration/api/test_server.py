@@ -8,15 +8,18 @@ import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
 
 from services.cli.embedded_postgres import free_port
+from shared.db.clock import server_now
 from shared.domain.tracking import TOKEN_BYTES, link_token
 from shared.lifecycle import wait_until
 from shared.queries.tracking import find_click
 from shared.tracking.redis_line import open_redis
+from shared.usecases.tokens import issue_token
 from tests.builders_db import insert_tenant
 from tests.builders_delayed import insert_link
 from tests.integration.api.callers import ADMIN_TOKEN
@@ -59,28 +62,40 @@ class Server:
 
 
 @pytest.fixture
-def server(database_url, redis_url):
-    port, health_port = free_port(), free_port()
-    environment = {
-        **os.environ,
-        "DATABASE_URL": database_url,
-        "REDIS_URL": redis_url,
-        "DB_POOL_SIZE": str(SESSIONS),
-        "ADMIN_TOKEN": ADMIN_TOKEN,
-        "API_PORT": str(port),
-        "HEALTH_PORT": str(health_port),
-        "MAX_BODY_BYTES": "1000",
-    }
-    process = subprocess.Popen(
-        [*COMMAND, "services.api.wsgi:app"], env=environment, stderr=subprocess.PIPE, text=True
-    )
-    server = Server(process=process, port=port, health_port=health_port)
-    try:
+def start_server(database_url, redis_url):
+    """Starts replicas of the API on one database and one Redis."""
+    started = []
+
+    def start(**settings):
+        port, health_port = free_port(), free_port()
+        environment = {
+            **os.environ,
+            "DATABASE_URL": database_url,
+            "REDIS_URL": redis_url,
+            "DB_POOL_SIZE": str(SESSIONS),
+            "ADMIN_TOKEN": ADMIN_TOKEN,
+            "API_PORT": str(port),
+            "HEALTH_PORT": str(health_port),
+            "MAX_BODY_BYTES": "1000",
+            **settings,
+        }
+        process = subprocess.Popen(
+            [*COMMAND, "services.api.wsgi:app"], env=environment, stderr=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        server = Server(process=process, port=port, health_port=health_port)
         assert wait_until(server.is_ready, seconds=30)
-        yield server
-    finally:
+        return server
+
+    yield start
+    for process in started:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def server(start_server):
+    return start_server()
 
 
 def received(connection):
@@ -215,3 +230,35 @@ def test_health_answers_while_slow_clients_hold_every_thread(server):
     assert server.ask("/readyz", port=server.health_port)[0] == 200
     for connection in slow:
         connection.close()
+
+
+def test_replicas_count_a_tenant_together_and_guesses_by_address(start_server, conn):
+    tenant_id = insert_tenant(conn)
+    _, token = issue_token(
+        conn,
+        tenant_id=tenant_id,
+        name="a",
+        role="viewer",
+        channel_id=None,
+        secret=secrets.token_bytes(32),
+        now=server_now(conn),
+    )
+    # One per minute, ten at once.
+    limits = {"RATE_LIMIT": "1", "REFUSAL_LIMIT": "1", "TRUSTED_PROXIES": "1"}
+    replicas = [start_server(**limits) for _ in range(2)]
+
+    def statuses(said, address, tries):
+        headers = {"Authorization": f"Bearer {said}", "X-Forwarded-For": address}
+        with ThreadPoolExecutor(8) as pool:
+            answers = pool.map(
+                lambda n: replicas[n % 2].ask("/tenant/custom-tables/tables", headers=headers),
+                range(tries),
+            )
+            return sorted(status for status, _ in answers)
+
+    network = f"2001:db8:{secrets.token_hex(2)}:{secrets.token_hex(2)}"
+    assert statuses(token, f"{network}::1", 30) == [200] * 10 + [429] * 20
+    assert statuses("guess", f"{network}::2", 10) == [401] * 10
+    assert statuses("guess", f"{network}::3", 4) == [429] * 4
+    # Without a tenant nobody waits for a tenant.
+    assert replicas[0].ask("/openapi.json")[0] == 200
