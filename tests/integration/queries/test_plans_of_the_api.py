@@ -83,7 +83,6 @@ def test_a_listing_of_actions_uses_the_index_of_its_filter(conn, asking):
 
 def test_records_and_what_a_preview_walks_keep_their_order(conn, asking):
     state = fill_records(conn)
-    conn.execute("VACUUM ANALYZE")
     page = {"table_id": state.table_id, "created_at": LONG_AGO, "record_id": 1, "limit": 100}
     stretch = {
         "table_id": state.table_id,
@@ -108,4 +107,6 @@ def test_records_and_what_a_preview_walks_keep_their_order(conn, asking):
                 _assert_uses(plan, "record_walk", relation="record")
                 assert "Sort" not in plan, plan
         for plan in plans_of(api, occurrences._CONSUMED_IDENTITIES, consumed):
-            _assert_uses(plan, "an_identity_is_consumed_once", relation="occurrence")
+            # Of so few entries either index of the trigger's will do.
+            assert "on occurrence" in plan, plan
+            assert "Seq Scan on occurrence" not in plan, plan
