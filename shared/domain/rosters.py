@@ -20,6 +20,9 @@ from shared.schedule.slots import MINUTES_OF_A_DAY, Resource, RosterLine, Slot
 MAX_INVALID = 10
 """Rows that cannot be read and are told one by one."""
 
+MAX_RESOURCE = 1000
+"""Characters of a resource: each of its slots has them."""
+
 OPEN = "open"
 """The status of a slot that nobody has taken."""
 
@@ -138,6 +141,8 @@ def read_line(data: Mapping[str, Any], columns: RosterColumns, slots: SlotColumn
 def _resource(cell: object, column: Column) -> Resource:
     if is_missing(cell) or not isinstance(cell, str | int | float | bool):
         raise NoLine("it has no resource")
+    if isinstance(cell, str) and len(cell) > MAX_RESOURCE:
+        raise NoLine(f"its resource has more than {MAX_RESOURCE} characters")
     if (fault := cell_fault(column, cell)) is not None:
         raise NoLine(f"its resource does not fit the slots: {fault}")
     return cell

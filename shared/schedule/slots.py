@@ -109,18 +109,42 @@ def first_stretch(
     There is one for each resource and start: of two lines the earlier one's.
     """
     skipped = _skipped_within(horizon, grid.zone)
+    calendar = _Calendar([line for line in lines if _has_room(line, grid)], horizon)
     found: list[Slot] = []
     day = horizon.after.date()
     while day < horizon.until.date() and len(found) <= size:
         slots = {
             (slot.start, slot.key): slot
-            for line in reversed(lines)
+            for line in reversed(calendar.near(day))
             for slot in _slots_on(line, day, grid)
             if slot.start >= horizon.after and not _meets(slot, skipped)
         }
         found += sorted(slots.values())
         day += _DAY
     return _cut(found, horizon, size)
+
+
+class _Calendar:
+    """The lines of a roster by what they are about: most of ten thousand are of another day."""
+
+    def __init__(self, lines: Sequence[RosterLine], horizon: Horizon) -> None:
+        first, last = horizon.after.date() - _DAY, horizon.until.date()
+        self._lines = lines
+        self._positions: dict[date | int, list[int]] = {}
+        for position, line in enumerate(lines):
+            is_over = line.valid_to is not None and line.valid_to < first
+            is_ahead = line.valid_from is not None and line.valid_from > last
+            if is_over or is_ahead:
+                continue
+            for key in (line.day,) if line.day is not None else line.weekdays:
+                self._positions.setdefault(key, []).append(position)
+
+    def near(self, day: date) -> list[RosterLine]:
+        """Return the lines that may begin on a day or the one before it, in order."""
+        days = (day, day - _DAY) if day > date.min else (day,)
+        keys = {key for each in days for key in (each, each.isoweekday() % 7)}
+        positions = {position for key in keys for position in self._positions.get(key, ())}
+        return [self._lines[position] for position in sorted(positions)]
 
 
 def _cut(found: list[Slot], horizon: Horizon, size: int) -> Stretch:
@@ -149,6 +173,10 @@ def _slots_on(line: RosterLine, day: date, grid: Grid) -> Iterator[Slot]:
     if line.end_minute > MINUTES_OF_A_DAY and day > date.min and line.holds_on(day - _DAY):
         midnight = _midnight_of(day - _DAY, grid.zone)
         yield from _within(line, midnight, grid, (MINUTES_OF_A_DAY, line.end_minute))
+
+
+def _has_room(line: RosterLine, grid: Grid) -> bool:
+    return line.start_minute + grid.slot_minutes <= line.end_minute
 
 
 def _within(

@@ -322,6 +322,7 @@ BROKEN = {
     "no resource": {"who": None},
     "a blank resource": {"who": " "},
     "a list as resource": {"who": ["ann"]},
+    "a long resource": {"who": "x" * 1001},
     "no weekday": {"weekday": None},
     "a weekday of another language": {"weekday": "mardi"},
     "weekday 7": {"weekday": 7},
