@@ -70,12 +70,14 @@ class Finish:
 class Postpone:
     """The work waits ``delay_seconds`` in the database and then goes on.
 
-    ``receipts`` None: those stored stay, for nobody knows what came of the action.
+    ``receipts`` None: those stored stay, for nobody knows what came of the action. ``counts``: an
+    action was begun, which was an attempt.
     """
 
     work: Claimed
     receipts: Receipts | None
     delay_seconds: float
+    counts: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +214,7 @@ def _write_one(conn: Connection, kind: WorkKind, step: Save | Postpone) -> set[i
             lease_token=held.lease_token,
             receipts=_stored(step.receipts),
             delay_seconds=step.delay_seconds,
+            counts=step.counts,
         )
     return {held.id} if written else set()
 

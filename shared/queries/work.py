@@ -275,6 +275,7 @@ _POSTPONE = for_both("""
 UPDATE {table} AS work
 SET status = 'pending',
     action_results = coalesce(%(receipts)s, work.action_results),
+    attempts = greatest(work.attempts - (NOT %(counts)s)::int, 0),
     open_action = NULL,
     worker_id = NULL,
     leased_until = NULL,
@@ -294,16 +295,18 @@ def postpone(
     lease_token: UUID,
     receipts: list[dict[str, Any]] | None,
     delay_seconds: float,
+    counts: bool = True,
 ) -> bool:
     """held -> pending: let a row wait after a transient failure; False when fenced out.
 
-    ``receipts`` replace those stored; with None these stay.
+    ``receipts`` replace those stored; with None these stay. ``counts``: the start was an attempt.
     """
     parameters = {
         "id": id,
         "lease_token": lease_token,
         "receipts": None if receipts is None else Jsonb(receipts),
         "delay_seconds": delay_seconds,
+        "counts": counts,
     }
     return conn.execute(_POSTPONE[kind], parameters).rowcount == 1
 

@@ -491,7 +491,7 @@ def test_a_clicked_external_action_is_called_once(bench, conn, receiver):
     assert len(receiver.requests) == 1
 
 
-def test_a_wait_that_is_claimed_before_its_deadline_waits_on(bench, conn):
+def test_a_wait_that_is_claimed_before_its_deadline_waits_on_and_loses_no_attempt(bench, conn):
     columns = a_wait(conn, seconds=3600)
     action_id = bench.wait(
         notify(), **columns | {"next_attempt_at": LONG_AGO, "announce_at": LONG_AGO}
@@ -501,6 +501,7 @@ def test_a_wait_that_is_claimed_before_its_deadline_waits_on(bench, conn):
 
     action = bench.action(action_id)
     assert (action["status"], action["branch"]) == ("pending", None)
+    assert (action["attempts"], action["starts"]) == (0, 1)
     assert action["next_attempt_at"] > action["updated_at"]
 
 
