@@ -135,7 +135,7 @@ def slots_by_walking(walk, now, lines, slot, gap, days):
 
 @pytest.mark.parametrize(("zone", "year"), PLACES)
 def test_slots_are_those_of_a_walk_over_every_minute(zone, year):
-    @settings(max_examples=60)
+    @settings(max_examples=30)
     @given(rosters(zone, year), st.sampled_from([3, 10_000]))
     def check(roster, size):
         walk, now, lines, slot, gap, days = roster
