@@ -17,9 +17,9 @@ from psycopg.rows import args_row, class_row
 from shared.domain.work import Announced, ReferenceKind, WorkKind
 from shared.queries.life_cycle import HELD, for_both
 
-# Two ways to select what is due, each as a list ``due``; a claim without a broker uses them too. The
-# limit is asked for: beside many rows the planner finds a plan for one that it knows so much cheaper
-# than one for any that it plans every batch anew, for a third of what a small batch costs.
+# Two ways to select what is due, each as a list ``due``; a claim without a broker uses them too.
+# The limit is asked for: beside many rows the planner finds a plan for one that it knows so much
+# cheaper than for any that it plans every batch anew, for a third of what a small batch costs.
 OLDEST_DUE = """
 WITH due AS MATERIALIZED (
     SELECT id, announce_at, worker_losses

@@ -119,8 +119,8 @@ def take_due(conn: Connection, *, now: datetime, limit: int) -> list[DuePointer]
         return cursor.execute(_TAKE_DUE, {"now": now, "limit": limit}).fetchall()
 
 
-# As in ``announcements``: tenants in circular order, the oldest of each in turn. Each entry is found
-# by its key: in a join, the planner may compare every one that is due with every candidate.
+# As in ``announcements``: tenants in circular order, the oldest of each in turn. Each entry is
+# found by its key: joined, each that is due may be compared with each candidate.
 _FAIREST = """
 WITH circle AS (
     (SELECT 0 AS lap, id FROM tenant WHERE id > %(after)s ORDER BY id LIMIT 1000)
