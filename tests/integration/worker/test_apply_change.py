@@ -16,6 +16,7 @@ from shared.queries import approved_changes, staged_changes
 from shared.queries.change_lists import get_change
 from shared.queries.records import find_record
 from shared.usecases.manage_tables import alter_table, trash_table
+from shared.usecases.set_scp_rules import set_scp_rules
 from tests.builders_db import (
     COLUMNS,
     LONG_AGO,
@@ -164,6 +165,12 @@ def _trashed(conn, table, record):
     trash_table(conn, table.id, now=NOW)
 
 
+def _ruled(conn, table, record):
+    conn.execute("UPDATE custom_table SET channel_id = tenant_id WHERE id = %s", [table.id])
+    rules = [{"operations": ["read"], "chatrooms": [str(table.id)]}]
+    set_scp_rules(conn, table.id, rules, now=NOW)
+
+
 def _dropped(conn, table, record):
     columns = [column.to_json() for column in COLUMNS if column.id != "c1"]
     alter_table(conn, table.id, raw_columns=columns, now=NOW)
@@ -182,6 +189,11 @@ def _retyped(conn, table, record):
         (_edited, "conflict: record {id} has changed since (version 1 then, 2 now)"),
         (_deleted, "record {id} no longer exists"),
         (_trashed, "the table no longer exists"),
+        (
+            _ruled,
+            "table 'orders' has channel SCP rules: "
+            "an action has no acting chatroom and so cannot meet the channel floor",
+        ),
     ],
 )
 def test_what_has_changed_since_is_not_overwritten(
