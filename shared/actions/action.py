@@ -13,6 +13,7 @@ from psycopg import Connection
 from shared.actions.failures import ActionFailed
 from shared.actions.http import HttpCaller
 from shared.actions.schemas import ActionSchema
+from shared.actions.signing_keys import SigningKeys
 from shared.domain.columns import Column
 from shared.domain.commands import Command
 from shared.domain.delays import Place
@@ -108,6 +109,7 @@ class Services:
     deadline_seconds: float
     clicks: ClickStore
     public_url: str
+    signing_keys: SigningKeys = field(default_factory=SigningKeys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

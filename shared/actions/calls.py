@@ -13,7 +13,6 @@ from shared.actions.signatures import signed_headers
 from shared.actions.urls import Url, parse_url
 from shared.domain.strict_json import Json
 from shared.domain.templates import TemplateContext, text_of, tokens_in
-from shared.queries.tenants import list_signing_secrets
 
 MAX_BODY_BYTES = 1024 * 1024
 JSON_TYPE = {"Content-Type": "application/json"}
@@ -43,8 +42,9 @@ def send_signed(
     context: ActionContext, *, url: Url, headers: Mapping[str, str], content: Json
 ) -> Answer:
     """POST ``content`` as JSON, signed with the tenant's keys."""
-    with context.connect() as conn:
-        secrets = list_signing_secrets(conn, context.tenant_id, now=context.now)
+    secrets = context.services.signing_keys.of(
+        context.tenant_id, connect=context.connect, now=context.now
+    )
     if not secrets:
         raise ActionFailed("the tenant has no signing key")
     body = json_bytes(content)
