@@ -1,6 +1,7 @@
 """What the actions that make slots would do now, told without doing it."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -14,21 +15,24 @@ from shared.domain.strict_json import Json
 from shared.effects.slot_writes import foresee
 from shared.usecases.lookups import TenantLookup
 
-_NOTHING = {"created": None, "kept": None, "pruned": None, "invalid": None}
+MAX_LOOKED_AT = 50_000
+"""Rows of rosters and slots that one preview looks at: about a second."""
+
+_COUNTED = ("created", "kept", "pruned", "invalid")
 
 
-def preview_slots(conn: Connection, table: CustomTable, *, now: datetime) -> list[dict[str, Json]]:
+def preview_slots(
+    conn: Connection, table: CustomTable, *, now: datetime, most: int = MAX_LOOKED_AT
+) -> list[dict[str, Json]]:
     """Return, for each such action of a table's triggers, its counts or why it would fail.
 
-    In order. Counts only, no record and no cell.
+    In order. Counts only, no record and no cell. ``truncated``: they are those of the first days
+    alone, or null, since more would have to be looked at than ``most``.
     """
+    lookup = TenantLookup(conn=conn, tenant_id=table.tenant_id)
+    look = _Look(conn=conn, lookup=lookup, now=now, room=most)
     return [
-        {
-            "trigger_id": trigger.get("id"),
-            "pointer": pointer,
-            "error": None,
-            **_told(conn, table, trigger, action, now),
-        }
+        {"trigger_id": trigger.get("id"), "pointer": pointer, **look.at(trigger, action)}
         for trigger in table.triggers or []
         for pointer, action in _slot_actions(trigger)
     ]
@@ -41,24 +45,35 @@ def _slot_actions(trigger: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, A
                 yield f"/actions/{position}{pointer}", action
 
 
-def _told(
-    conn: Connection,
-    table: CustomTable,
-    trigger: Mapping[str, Any],
-    action: dict[str, Any],
-    now: datetime,
-) -> dict[str, Json]:
-    lookup = TenantLookup(conn=conn, tenant_id=table.tenant_id)
-    zone = str((trigger.get("schedule") or {}).get("timezone", "UTC"))
-    try:
-        sowing = Sowing.of(conn, action, lookup.find_table, zone)
-        horizon = sowing.horizon(now)
-    except ActionFailed as error:
-        return {**_NOTHING, "error": error.detail}
-    counts: dict[str, Json] = {}
-    filling = sowing.filling(now=now, depth=0)
-    while horizon.after < horizon.until:
-        stretch = sowing.stretch(horizon)
-        counts = added(counts, foresee(conn, filling, stretch))
-        horizon = horizon.from_wall(stretch.until)
-    return {**dict.fromkeys(_NOTHING, 0), **counts, "invalid": len(sowing.roster.invalid)}
+@dataclass(slots=True, kw_only=True)
+class _Look:
+    """Looks at one action after the other, as long as there is room."""
+
+    conn: Connection
+    lookup: TenantLookup
+    now: datetime
+    room: int
+
+    def at(self, trigger: Mapping[str, Any], action: dict[str, Any]) -> dict[str, Json]:
+        """Return what is told of an action."""
+        told: dict[str, Json] = {**dict.fromkeys(_COUNTED), "error": None, "truncated": True}
+        if self.room <= 0:
+            return told
+        zone = str((trigger.get("schedule") or {}).get("timezone", "UTC"))
+        try:
+            return told | self._counts(Sowing.of(self.conn, action, self.lookup.find_table, zone))
+        except ActionFailed as error:
+            return told | {"error": error.detail, "truncated": False}
+
+    def _counts(self, sowing: Sowing) -> dict[str, Json]:
+        counts: dict[str, Json] = dict.fromkeys(_COUNTED, 0)
+        counts["invalid"] = len(sowing.roster.invalid)
+        self.room -= len(sowing.roster.lines) + len(sowing.roster.invalid)
+        horizon = sowing.horizon(self.now)
+        filling = sowing.filling(now=self.now, depth=0)
+        while horizon.after < horizon.until and self.room > 0:
+            stretch = sowing.stretch(horizon)
+            counts |= added(counts, foresee(self.conn, filling, stretch))
+            self.room -= len(stretch.slots)
+            horizon = horizon.from_wall(stretch.until)
+        return {**counts, "truncated": horizon.after < horizon.until}

@@ -9,7 +9,10 @@ from shared.usecases.slots_preview import preview_slots
 
 
 class SlotActionSchema(StrictSchema):
-    """An action: the counts of a run that began now, null where it would fail by ``error``."""
+    """An action: the counts of a run that began now, null where it would fail by ``error``.
+
+    ``truncated``: there is too much to look at; the counts are of the first days, or null.
+    """
 
     trigger_id = fields.Text(max=16, required=True)
     pointer = fields.Text(max=200, required=True)
@@ -18,6 +21,7 @@ class SlotActionSchema(StrictSchema):
     pruned = fields.Integer(required=True, allow_none=True)
     invalid = fields.Integer(required=True, allow_none=True)
     error = fields.Text(max=1000, required=True, allow_none=True)
+    truncated = fields.Boolean(required=True)
 
 
 class SlotsPreviewSchema(StrictSchema):

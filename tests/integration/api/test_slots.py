@@ -57,7 +57,7 @@ def test_a_moderator_sees_what_would_be_made(author, tables):
     # Of today's, some may have begun.
     assert 2 <= action["created"] <= 4
     assert (action["kept"], action["pruned"], action["invalid"]) == (0, 0, 1)
-    assert action["error"] is None
+    assert (action["error"], action["truncated"]) == (None, False)
 
 
 def test_the_preview_tells_why_it_would_fail(author, tables):
@@ -69,6 +69,7 @@ def test_the_preview_tells_why_it_would_fail(author, tables):
 
     assert action["created"] is None
     assert action["error"] == "materialize_slots target table_id names no table of this tenant"
+    assert action["truncated"] is False
 
 
 def test_a_table_without_such_actions_has_none_to_preview(author, authored):

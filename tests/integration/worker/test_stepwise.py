@@ -10,6 +10,8 @@ from shared.db.clock import server_now
 from shared.domain.columns import Column
 from shared.queries import slots
 from shared.queries.custom_tables import trash_table
+from shared.usecases.set_triggers import set_triggers
+from shared.usecases.slots_preview import preview_slots
 from tests.builders_db import insert_records, insert_table
 from tests.integration.worker.runs import notify
 
@@ -192,6 +194,22 @@ def test_a_delayed_one_takes_its_steps_as_well(bench, conn, target, make_slots):
     [action] = bench.actions()
     assert (action["status"], action["run_id"]) == ("done", run_id)
     assert action["action_results"][0]["created"] == ALL
+
+
+def test_a_preview_looks_at_so_much_and_tells(conn, target, make_slots):
+    daily = {"type": "daily", "at": "00:00"}
+    trigger = {"on": "schedule", "schedule": daily, "actions": [make_slots, make_slots]}
+    own = insert_table(conn, tenant_id=target.tenant_id)
+    own = set_triggers(conn, own.id, [trigger], now=server_now(conn))
+
+    def told(most):
+        actions = preview_slots(conn, own, now=server_now(conn), most=most)
+        return [(action["created"], action["truncated"]) for action in actions]
+
+    # Three lines, and two slots at a time.
+    assert told(2 * (3 + ALL)) == [(ALL, False), (ALL, False)]
+    assert told(3 + ALL + 1) == [(ALL, False), (0, True)]
+    assert told(4) == [(2, True), (None, True)]
 
 
 def test_it_is_not_performed_together_with_others(bench, conn, target, make_slots):
