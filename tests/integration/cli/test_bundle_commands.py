@@ -207,3 +207,14 @@ def test_a_channel_has_a_bundle_of_its_own(conn, tenant, api_url, tmp_path):
 
     assert json.loads(line)["name"] == "cases"
     assert on_channel.run("export").exit_code == 1
+
+
+def test_a_database_without_an_api_serves_too(database_url, tenant, exported):
+    at_database = ("--database", database_url, "--tenant", tenant.name)
+    edit(exported, named("trigger", "other"))
+
+    assert CommandLine().run("plan", exported, *at_database).exit_code == 2
+    assert CommandLine().run("apply", exported, "--yes", *at_database).exit_code == 0
+    done = CommandLine().run("export", *at_database)
+
+    assert json.loads(done.stdout.splitlines()[1])["name"] == "other"
