@@ -94,6 +94,10 @@ def a_workspace(who, tenant):
     return table["id"], records, runs
 
 
+def _trigger_ids(who, table):
+    return [one["id"] for one in who.get(f"{who.tables}/{table}/triggers").json["triggers"]]
+
+
 def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
     """Make the workspaces of two tenants, and return that of ``tenant`` as ``who`` meets it."""
     table, records, runs = a_workspace(who, tenant)
@@ -120,6 +124,7 @@ def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
             "table_id": tables,
             "record_id": [*records, 2**63 - 1],
             "run_id": [*runs, 2**63 - 1],
+            "trigger_id": [*_trigger_ids(who, table), "trg_ffffffffffff"],
             "change_id": [*changes, 2**63 - 1],
             "command_id": [command, 1, 2**63 - 1],
             "rule_id": [rule, rule + 1, 2**63 - 1],
