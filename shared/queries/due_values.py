@@ -131,11 +131,14 @@ WITH circle AS (
 ), waiting AS MATERIALIZED (
     SELECT circle.id, %(limit)s::bigint * 10 / count(*) OVER () + 1 AS share
     FROM circle
-    WHERE EXISTS (
-        SELECT
+    CROSS JOIN LATERAL (
+        SELECT tenant_id, fire_at
         FROM due_value
-        WHERE due_value.tenant_id = circle.id AND due_value.fire_at <= %(now)s
-    )
+        WHERE (tenant_id, fire_at) >= (circle.id, '-infinity'::timestamptz)
+        ORDER BY tenant_id, fire_at
+        LIMIT 1
+    ) AS oldest
+    WHERE oldest.tenant_id = circle.id AND oldest.fire_at <= %(now)s
 ), candidates AS MATERIALIZED (
     SELECT turns.trigger_ref, turns.record_id
     FROM waiting
@@ -145,11 +148,17 @@ WITH circle AS (
             due_value.record_id,
             due_value.fire_at,
             row_number() OVER (
-                ORDER BY due_value.fire_at, due_value.trigger_ref, due_value.record_id
+                ORDER BY
+                    due_value.tenant_id,
+                    due_value.fire_at,
+                    due_value.trigger_ref,
+                    due_value.record_id
             ) AS turn
         FROM due_value
-        WHERE due_value.tenant_id = waiting.id AND due_value.fire_at <= %(now)s
-        ORDER BY due_value.fire_at, due_value.trigger_ref, due_value.record_id
+        WHERE (due_value.tenant_id, due_value.fire_at) >= (waiting.id, '-infinity'::timestamptz)
+            AND (due_value.tenant_id, due_value.fire_at) <= (waiting.id, %(now)s)
+        ORDER BY
+            due_value.tenant_id, due_value.fire_at, due_value.trigger_ref, due_value.record_id
         LIMIT least(waiting.share, %(limit)s)
     ) AS turns
     ORDER BY turns.turn, turns.fire_at, turns.trigger_ref, turns.record_id

@@ -106,6 +106,14 @@ def test_statements_on_either_table_use_their_index(conn, kind):
         _assert_uses(plans, f"{kind}_{index}", relation=kind)
 
 
+def test_a_fair_batch_asks_few_tenants_with_many_rows_by_their_index(conn, kind):
+    FILL[kind](conn, tenants=3)
+
+    for statement in (announcements._ANNOUNCE_BATCH_FAIRLY[kind], CLAIM_FAIREST[kind]):
+        plans = plans_of(conn, statement, LEASE | BATCH)
+        _assert_uses(plans, f"{kind}_fair", relation=kind)
+
+
 def test_a_claim_of_what_is_due_walks_one_index_of_one_table(conn, kind):
     FILL[kind](conn)
 
