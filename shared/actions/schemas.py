@@ -18,12 +18,21 @@ from shared.domain.templates import tokens_in
 from shared.errors import Fault
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-_SCHEMA_MESSAGES = {"unknown": "is not a known key", "type": "must be an object"}
+_SCHEMA_MESSAGES = {"type": "must be an object"}
 _MESSAGES: dict[str, str | list[Any] | dict[Any, Any]] = {
     "required": "is required",
     "null": "must not be null",
     "validator_failed": "is not valid",
 }
+
+
+_Options = Any
+"""What marshmallow gives a schema within another."""
+
+
+def _name_keys(schema: Schema) -> None:
+    """Let a refusal of an unknown key name those that there are."""
+    schema.error_messages["unknown"] = f"is not a known key. keys: {', '.join(schema.fields)}"
 
 
 class ActionSchema(Schema):
@@ -38,6 +47,7 @@ class ActionSchema(Schema):
     def __init__(self, *, on_events: bool = False) -> None:
         super().__init__()
         self.on_events = on_events
+        _name_keys(self)
 
     delay = fields.Raw(metadata={"allOf": [{"$ref": "#/components/schemas/Delay"}]})
     name = fields.String(
@@ -124,6 +134,10 @@ class PartSchema(Schema):
     """An object within an action. Unknown keys are refused."""
 
     error_messages = _SCHEMA_MESSAGES
+
+    def __init__(self, **options: _Options) -> None:
+        super().__init__(**options)
+        _name_keys(self)
 
 
 def identifier() -> fields.String:

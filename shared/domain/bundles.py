@@ -12,7 +12,15 @@ from typing import Any, Literal, get_args
 from shared.domain.commands import Command
 from shared.domain.differences import as_stored, as_written
 from shared.domain.event_rules import MAX_EVENT_NAME, MAX_RULE_NAME, TriggerRule
-from shared.domain.faults import MAX_TOLD, child, cut, in_document_order, under, unknown_keys
+from shared.domain.faults import (
+    MAX_TOLD,
+    child,
+    cut,
+    in_document_order,
+    under,
+    unknown_key,
+    unknown_keys,
+)
 from shared.domain.records import Approval, CustomTable
 from shared.domain.strict_json import Json, loads
 from shared.domain.triggers import TRIGGER_KEYS
@@ -202,7 +210,7 @@ _FIELDS: Mapping[Kind, Mapping[str, _Field]] = {
 def _body_faults(kind: Kind, body: Mapping[str, Json]) -> Iterator[Fault]:
     fields = _FIELDS[kind]
     for key in unknown_keys(body, fields):
-        message = f"unknown key '{cut(key)}' in a line of kind {kind}"
+        message = unknown_key(key, f"a line of kind {kind}", fields)
         yield _fault("field_unknown", child("", key), message)
     for key, field in fields.items():
         if key not in body:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from shared.domain.faults import MAX_TOLD, child, cut, unknown_keys
+from shared.domain.faults import MAX_TOLD, child, cut, unknown_key, unknown_keys
 from shared.domain.strict_json import MAX_DEPTH, Json
 from shared.errors import Fault, InvalidInput
 
 ColumnType = Literal["text", "number", "checkbox", "select", "date", "datetime", "json"]
 COLUMN_TYPES: tuple[ColumnType, ...] = get_args(ColumnType)
 
+_KEYS = ("id", "name", "type", "options")
 MAX_COLUMNS = 200
 MAX_NAME = 200
 MAX_OPTIONS = 500
@@ -121,8 +122,8 @@ def _entry_faults(index: int, entry: object) -> list[Fault]:
     if not isinstance(entry, dict):
         return [_fault("column_invalid", pointer, "a column must be an object")]
     faults = [
-        _fault("column_invalid", child(pointer, key), f"unknown key '{cut(key)}' in a column")
-        for key in unknown_keys(entry, ("id", "name", "type", "options"))
+        _fault("column_invalid", child(pointer, key), unknown_key(key, "a column", _KEYS))
+        for key in unknown_keys(entry, _KEYS)
     ]
     if "id" in entry and not isinstance(entry["id"], str):
         faults.append(_fault("column_invalid", child(pointer, "id"), "a column id must be a text"))

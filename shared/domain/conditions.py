@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from shared.domain.columns import Column, ColumnType
 from shared.domain.comparable import comparable, key_of
-from shared.domain.faults import MAX_TOLD, child, cut, unknown_keys
+from shared.domain.faults import MAX_TOLD, child, cut, unknown_key, unknown_keys
 from shared.domain.strict_json import Json
 from shared.errors import Fault
 from shared.schedule.cells import is_missing
@@ -38,6 +38,7 @@ OPS: tuple[Op, ...] = get_args(Op)
 
 T = TypeVar("T")
 
+_KEYS = ("column", "op", "value")
 MAX_PREDICATES = 100
 MAX_VALUES = 1000
 
@@ -111,8 +112,8 @@ def _predicate_faults(
     if not isinstance(entry, dict):
         return [_invalid(pointer, "a predicate must be an object {column, op, value?}")]
     faults = [
-        _invalid(child(pointer, key), f"unknown key '{cut(key)}' in a predicate")
-        for key in unknown_keys(entry, ("column", "op", "value"))
+        _invalid(child(pointer, key), unknown_key(key, "a predicate", _KEYS))
+        for key in unknown_keys(entry, _KEYS)
     ]
     name, op = entry.get("column"), entry.get("op")
     column = by_name.get(name) if isinstance(name, str) else None

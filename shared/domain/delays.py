@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from shared.domain.action_lists import action_list_faults
-from shared.domain.faults import child, cut, unknown_keys
+from shared.domain.faults import child, unknown_key, unknown_keys
 from shared.domain.scheduled_actions import MAX_DELAY_SECONDS, Mode
 from shared.domain.strict_json import Json
 from shared.errors import Fault
@@ -115,7 +115,7 @@ def _delay(raw: Mapping[str, Any]) -> Delay:
 
 def _unknown_keys(raw: Mapping[str, Any], pointer: str) -> Iterator[Fault]:
     for key in unknown_keys(raw, _KEYS):
-        yield _fault(child(pointer, key), f"unknown key '{cut(key)}' in a delay")
+        yield _fault(child(pointer, key), unknown_key(key, "a delay", _KEYS))
 
 
 def _mode_faults(raw: Mapping[str, Any], pointer: str, *, on_expiry: bool) -> Iterator[Fault]:

@@ -29,6 +29,11 @@ def unknown_keys(raw: Mapping[str, object], known: Container[str]) -> Iterator[s
     return islice((key for key in raw if key not in known), MAX_TOLD)
 
 
+def unknown_key(key: str, place: str, known: Iterable[str]) -> str:
+    """Return what is said of a key that is none of ``known``."""
+    return f"unknown key '{cut(key)}' in {place}. keys: {', '.join(known)}"
+
+
 def cut(text: str, limit: int = 200) -> str:
     """Return ``text`` for a message: what a client sent can be as long as a body."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 from uuid import UUID
 
-from shared.domain.faults import MAX_TOLD, child, cut, unknown_keys
+from shared.domain.faults import MAX_TOLD, child, cut, unknown_key, unknown_keys
 from shared.domain.records import CustomTable
 from shared.domain.strict_json import Json
 from shared.errors import Conflict, Fault, InvalidInput
@@ -17,6 +17,7 @@ from shared.errors import Conflict, Fault, InvalidInput
 Operation = Literal["read", "create", "update", "delete"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
+_KEYS = ("operations", "chatrooms")
 MAX_RULES = 100
 MAX_CHATROOMS = 100
 """Chatrooms of one rule."""
@@ -72,8 +73,8 @@ def _rule_faults(rule: object, pointer: str) -> Iterator[Fault]:
     if not isinstance(rule, dict):
         yield _fault(pointer, "a rule must be an object")
         return
-    for key in unknown_keys(rule, ("operations", "chatrooms")):
-        yield _fault(child(pointer, key), f"unknown key '{cut(key)}' in a rule")
+    for key in unknown_keys(rule, _KEYS):
+        yield _fault(child(pointer, key), unknown_key(key, "a rule", _KEYS))
     operations = _distinct_texts(rule.get("operations"))
     if not operations or not set(operations) <= set(OPERATIONS):
         message = f"operations must be a list of some of: {', '.join(OPERATIONS)}, each once"

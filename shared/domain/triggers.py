@@ -11,7 +11,7 @@ from uuid import UUID
 from shared.domain.action_lists import action_list_faults
 from shared.domain.columns import Column
 from shared.domain.conditions import Predicate, read_when
-from shared.domain.faults import child, cut, in_document_order, under, unknown_keys
+from shared.domain.faults import child, cut, in_document_order, under, unknown_key, unknown_keys
 from shared.domain.on_existing import Backlog
 from shared.domain.runs import RunKind
 from shared.domain.strict_json import Json
@@ -233,7 +233,7 @@ def stored_form(raw: Mapping[str, Any]) -> dict[str, Json]:
 
 def _unknown_keys(raw: Mapping[str, Any]) -> Iterator[Fault]:
     for key in unknown_keys(raw, TRIGGER_KEYS):
-        yield _fault(child("", key), f"unknown key '{cut(key)}' in a trigger")
+        yield _fault(child("", key), unknown_key(key, "a trigger", TRIGGER_KEYS))
 
 
 def _id_faults(raw: Mapping[str, Any], *, stored: bool) -> Iterator[Fault]:

@@ -10,7 +10,7 @@ from typing import Any
 from shared.domain.action_lists import action_faults
 from shared.domain.delays import seconds_fault
 from shared.domain.event_rules import read_conditions
-from shared.domain.faults import MAX_TOLD, child, cut, in_document_order, unknown_keys
+from shared.domain.faults import MAX_TOLD, child, cut, in_document_order, unknown_key, unknown_keys
 from shared.domain.workflows import LISTS, MAX_LEVELS, MAX_NODES, nodes_in, pointer_of, wait_nodes
 from shared.errors import Fault
 
@@ -75,8 +75,9 @@ def _node_faults(node: object, pointer: str, levels: int) -> Iterator[Fault]:
         yield _fault(child(pointer, "type"), message)
         return
     lists = LISTS.get(kind, ())
-    for key in unknown_keys(node, ("type", *_KEYS[kind], *lists)):
-        yield _fault(child(pointer, key), f"unknown key '{cut(key)}' in a node of type {kind}")
+    known = ("type", *_KEYS[kind], *lists)
+    for key in unknown_keys(node, known):
+        yield _fault(child(pointer, key), unknown_key(key, f"a node of type {kind}", known))
     for key in _KEYS[kind]:
         if key in node:
             yield from _CHECKS[key](node[key], child(pointer, key))

@@ -70,7 +70,16 @@ def test_it_takes(config, place):
             [("/line_user_id", "start_workflow line_user_id must not be null")],
         ),
         (action(context=[]), [("/context", "start_workflow context must be an object")]),
-        (action(now=1), [("/now", "start_workflow now is not a known key")]),
+        (
+            action(now=1),
+            [
+                (
+                    "/now",
+                    "start_workflow now is not a known key. keys: delay, name, on_error, type,"
+                    " workflow, line_user_id, context",
+                )
+            ],
+        ),
     ],
     ids=str,
 )

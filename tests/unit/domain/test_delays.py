@@ -117,7 +117,16 @@ NO_LIST = invalid("/on_expire", "delay on_expire must be a list of 1 to 20 actio
         ({"seconds": None}, [no_number("seconds")]),
         ({"seconds": 5, "expiresSeconds": 0}, [out_of_bounds("expiresSeconds")]),
         ({"seconds": 5, "delaySeconds": 1.5}, [no_number("delaySeconds")]),
-        ({"seconds": 5, "minutes": 1}, [invalid("/minutes", "unknown key 'minutes' in a delay")]),
+        (
+            {"seconds": 5, "minutes": 1},
+            [
+                invalid(
+                    "/minutes",
+                    "unknown key 'minutes' in a delay. keys: mode, seconds, expiresSeconds,"
+                    " delaySeconds, trackingLink, reEvaluateConditions, on_expire",
+                )
+            ],
+        ),
         (
             {"seconds": 5, "mode": "later"},
             [invalid("/mode", "delay mode must be one of: normal, waitForTracking")],

@@ -193,7 +193,7 @@ def test_the_longest_key_is_taken():
         (
             {**condition("event.total", "eq", 1), "or": 1},
             "/or",
-            "unknown key 'or' in a predicate",
+            "unknown key 'or' in a predicate. keys: column, op, value",
         ),
     ],
     ids=str,

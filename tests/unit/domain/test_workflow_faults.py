@@ -85,9 +85,20 @@ TARGET = f"target_url must be a text of 1 to {MAX_TARGET_URL} characters"
         ({}, [("/type", NO_TYPE)]),
         ({"type": "loop", "seconds": 0}, [("/type", NO_TYPE)]),
         ({"type": ["stop"]}, [("/type", NO_TYPE)]),
-        ({**STOP, "now": 1}, [("/now", "unknown key 'now' in a node of type stop")]),
-        ({**PAUSE, "clicked": []}, [("/clicked", "unknown key 'clicked' in a node of type delay")]),
-        ({**FORK, "clicked": []}, [("/clicked", "unknown key 'clicked' in a node of type branch")]),
+        ({**STOP, "now": 1}, [("/now", "unknown key 'now' in a node of type stop. keys: type")]),
+        (
+            {**PAUSE, "clicked": []},
+            [("/clicked", "unknown key 'clicked' in a node of type delay. keys: type, seconds")],
+        ),
+        (
+            {**FORK, "clicked": []},
+            [
+                (
+                    "/clicked",
+                    "unknown key 'clicked' in a node of type branch. keys: type, when, then, else",
+                )
+            ],
+        ),
         ({"type": "delay"}, [("/seconds", "a node of type delay must have seconds")]),
         (
             {"type": "delay", "seconds": 0},
