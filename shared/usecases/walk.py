@@ -4,7 +4,7 @@ Tick and preview read the same pages; a tick also acts on them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from psycopg import Connection
@@ -96,11 +96,7 @@ def _behind(walk: Walk, stretches: Sequence[Stretch], *, limit: int, wrapped: bo
 def take_page(
     conn: Connection, ready: Ready, walk: Walk, *, limit: int, announced: bool, now: datetime
 ) -> tuple[Fired, Walk]:
-    """Act on the next page and move the trigger's cursor behind it.
-
-    A walk that has now passed all rows for the first time ends there, unless it found due ones: its
-    pages, in this tick or an earlier one, have looked at what comes next.
-    """
+    """Act on the next page and move the trigger's cursor behind it."""
     bound = ahead_from(ready.trigger, now=now)
     before = None if _is_audited(ready.state, now=now) else bound
     # Until it has passed all rows, a walk has come from the beginning to where this one starts.
@@ -114,7 +110,7 @@ def take_page(
         move_cursor(conn, ready.state.ref, cursor=further.cursor, caught_up=caught_up)
     if caught_up and ready.consumes:
         end_backlog(conn, ready.state.ref)
-    return fired, replace(further, ended=further.ended or (caught_up and not fired.found_due))
+    return fired, further
 
 
 def is_quiet(conn: Connection, ready: Ready, *, limit: int, now: datetime) -> bool:

@@ -180,6 +180,17 @@ def test_a_tick_ends_when_it_has_come_round(conn, table):
     assert _cursor(conn) == records[4].id
 
 
+def test_a_tick_that_completes_the_first_pass_has_its_further_pages_too(conn, table):
+    records = write(conn, table, *[AHEAD] * 12)
+    created(conn, record_limit=1)
+    rewrite(conn, table, records[5], OVERDUE)
+
+    # The twelfth row, and the first six.
+    assert created(conn, record_limit=1) == 1
+
+    assert _cursor(conn) == records[5].id
+
+
 def test_a_new_row_behind_the_cursor_is_looked_at_first(conn, table):
     write(conn, table, *[AHEAD] * 5)
     created(conn)
