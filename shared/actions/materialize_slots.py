@@ -1,8 +1,9 @@
 """materialize_slots: spread the lines of a roster into bookable slots over the days ahead."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from functools import partial
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -31,8 +32,8 @@ from shared.actions.schemas import (
     text,
     values,
 )
-from shared.actions.slot_plans import FindTable, SlotPlan, read_plan
-from shared.domain.columns import MAX_NAME
+from shared.actions.slot_plans import FindTable, NameColumns, SlotPlan, as_they_are, read_plan
+from shared.domain.columns import MAX_NAME, Column
 from shared.domain.faults import cut
 from shared.domain.records import CustomTable
 from shared.domain.rosters import Roster, read_roster, wall_text
@@ -125,7 +126,11 @@ class MaterializeSlots:
         progress = context.progress or {}
         with context.connect() as conn:
             sowing = Sowing.of(
-                conn, config, _tables_of(conn, config, context), context.schedule_zone
+                conn,
+                config,
+                _tables_of(conn, context),
+                context.schedule_zone,
+                name_columns=partial(_columns_as_named, conn, config, context),
             )
             horizon = sowing.horizon(context.now, since=progress.get("until"))
             stretch = sowing.stretch(horizon)
@@ -154,10 +159,16 @@ class Sowing:
 
     @classmethod
     def of(
-        cls, conn: Connection, config: Config, find_table: FindTable, schedule_zone: str
+        cls,
+        conn: Connection,
+        config: Config,
+        find_table: FindTable,
+        schedule_zone: str,
+        *,
+        name_columns: NameColumns = as_they_are,
     ) -> "Sowing":
         """Read it. Raises ActionFailed when it cannot be done as things are now."""
-        plan, faults = read_plan(config, find_table)
+        plan, faults = read_plan(config, find_table, name_columns)
         if plan is None:
             raise ActionFailed(faults[0].message)
         name = config.get("timezone", schedule_zone)
@@ -201,16 +212,26 @@ def added(counts: Mapping[str, Any], filled: Filled) -> dict[str, Json]:
     return {name: counts.get(name, 0) + getattr(filled, name) for name in _COUNTED}
 
 
-def _tables_of(conn: Connection, config: Config, context: ActionContext) -> FindTable:
+def _tables_of(conn: Connection, context: ActionContext) -> FindTable:
     def find(table_id: UUID) -> CustomTable | None:
         table = find_table(conn, table_id)
         if table is None or table.trashed_at or table.tenant_id != context.tenant_id:
             return None
-        if table.id == context.table_id:
-            return replace(table, columns=columns_as_frozen(table, context))
-        return replace(table, columns=columns_as_known(conn, table, _names_in(config, table)))
+        return table
 
     return find
+
+
+def _columns_as_named(
+    conn: Connection, config: Config, context: ActionContext, table: CustomTable
+) -> tuple[Column, ...]:
+    """Return the columns of a table under the names that they had when the run was made.
+
+    By them the table itself is not to be read: its triggers know the present ones.
+    """
+    if table.id == context.table_id:
+        return columns_as_frozen(table, context)
+    return columns_as_known(conn, table, _names_in(config, table))
 
 
 def _names_in(config: Config, table: CustomTable) -> list[str]:

@@ -3,7 +3,7 @@
 At save and at execution alike: tables are altered in between.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -18,7 +18,15 @@ from shared.domain.rosters import OPEN, RosterColumns, SlotColumns
 from shared.errors import Fault
 
 FindTable = Callable[[UUID], CustomTable | None]
-"""Gives the live table of the tenant, its columns under the names that the settings use."""
+"""Gives the live table of the tenant."""
+NameColumns = Callable[[CustomTable], tuple[Column, ...]]
+"""Gives the columns of a table under the names that the settings use."""
+
+
+def as_they_are(table: CustomTable) -> tuple[Column, ...]:
+    """Return the columns of a table under their own names."""
+    return table.columns
+
 
 _DATES: tuple[ColumnType, ...] = ("date", "datetime")
 _TIMES: tuple[ColumnType, ...] = ("text", "select")
@@ -51,7 +59,9 @@ class SlotPlan:
     slots: SlotColumns
 
 
-def read_plan(config: Config, find_table: FindTable) -> tuple[SlotPlan | None, list[Fault]]:
+def read_plan(
+    config: Config, find_table: FindTable, name_columns: NameColumns = as_they_are
+) -> tuple[SlotPlan | None, list[Fault]]:
     """Return the plan that settings of the right form make, or None and their faults."""
     raw_roster, raw_target = config["roster"], config["target"]
     roster = find_table(UUID(raw_roster["table_id"]))
@@ -62,12 +72,11 @@ def read_plan(config: Config, find_table: FindTable) -> tuple[SlotPlan | None, l
         faults.append(_fault("action_invalid", "/roster", message))
     if roster is None or target is None or faults:
         return None, faults
-    lines, faults = _columns(raw_roster, roster, "roster", _ROSTER_TYPES)
-    slots, found = _columns(raw_target, target, "target", _TARGET_TYPES)
+    named = name_columns(roster)
+    lines, faults = _columns(raw_roster, named, "roster", _ROSTER_TYPES)
+    slots, found = _columns(raw_target, name_columns(target), "target", _TARGET_TYPES)
     faults += [*found, *_slot_faults(lines, slots)]
-    when, found = read_when(
-        raw_roster.get("when", []), roster.columns, on=None, pointer="/roster/when"
-    )
+    when, found = read_when(raw_roster.get("when", []), named, on=None, pointer="/roster/when")
     faults += found
     if faults:
         return None, faults
@@ -113,12 +122,12 @@ def _table_faults(roster: CustomTable | None, target: CustomTable | None) -> Ite
 
 def _columns(
     raw: Mapping[str, Any],
-    table: CustomTable,
+    named: Sequence[Column],
     part: str,
     types: Mapping[str, tuple[ColumnType, ...]],
 ) -> tuple[dict[str, Column], list[Fault]]:
     """Return the named columns of a table by what they are to the action, and what is wrong."""
-    by_name = {column.name: column for column in table.columns}
+    by_name = {column.name: column for column in named}
     columns: dict[str, Column] = {}
     faults = []
     for key in types:

@@ -389,6 +389,25 @@ def test_slots_set_off_triggers_one_level_deeper(office):
     assert runs == [(record_id, 4) for record_id, _ in office.rows()]
 
 
+def test_triggers_of_the_slots_are_met_when_a_column_was_renamed_since(office):
+    office.line()
+    by_new_names = {
+        "on": "record_created",
+        "when": [{"column": "state", "op": "eq", "value": "open"}],
+        "actions": [{"type": "delete_record"}],
+    }
+    raw = [
+        {**one.to_json(), "name": "state" if one.name == "status" else one.name} for one in SLOTS
+    ]
+    alter_table(office.conn, office.slots.id, raw_columns=raw, now=NOW)
+    set_triggers(office.conn, office.slots.id, [by_new_names], now=NOW)
+
+    office.run()
+
+    runs = office.conn.execute("SELECT record_id FROM trigger_run ORDER BY id").fetchall()
+    assert runs == [(record_id,) for record_id, _ in office.rows()]
+
+
 def test_pruning_sets_off_triggers(office):
     line = office.line()
     office.run()
