@@ -583,6 +583,45 @@ BEGIN ATOMIC
 END
 ;
 
+CREATE OR REPLACE FUNCTION public.run_ids_within(from_at timestamp with time zone, to_at timestamp with time zone, OUT first_id bigint, OUT last_id bigint)
+ RETURNS record
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+BEGIN ATOMIC
+ WITH RECURSIVE bound(at) AS (
+          VALUES ((run_ids_within.from_at - '01:00:00'::interval)), ((run_ids_within.to_at + '01:00:00'::interval))
+         ), search(at, low, high) AS (
+          SELECT bound.at,
+             (0)::bigint AS int8,
+             COALESCE(( SELECT (max(trigger_run.id) + 1)
+                    FROM trigger_run), (0)::bigint) AS "coalesce"
+            FROM bound
+         UNION ALL
+          SELECT search_1.at,
+                 CASE
+                     WHEN ((probe.created_at)::timestamp with time zone < search_1.at) THEN (probe.id + 1)
+                     ELSE search_1.low
+                 END AS low,
+                 CASE
+                     WHEN ((probe.created_at)::timestamp with time zone < search_1.at) THEN search_1.high
+                     ELSE ((search_1.low + search_1.high) / 2)
+                 END AS "case"
+            FROM (search search_1
+              LEFT JOIN LATERAL ( SELECT trigger_run.id,
+                     trigger_run.created_at
+                    FROM trigger_run
+                   WHERE (trigger_run.id >= ((search_1.low + search_1.high) / 2))
+                   ORDER BY trigger_run.id
+                  LIMIT 1) probe ON (true))
+           WHERE (search_1.low < search_1.high)
+         )
+  SELECT min(search.low) AS min,
+     max(search.low) AS max
+    FROM search
+   WHERE (search.low >= search.high);
+END
+;
+
 CREATE OR REPLACE FUNCTION public.whose_table(table_id uuid, OUT tenant_id uuid, OUT channel_id uuid, OUT is_trashed boolean)
  RETURNS SETOF record
  LANGUAGE sql

@@ -4,13 +4,14 @@ A condition that might tell of rows which the policy hides is asked behind the p
 index; and the policy's own condition must not lead the planner astray.
 """
 
+import re
 from contextlib import contextmanager
 
 import pytest
 
 from shared.db.connection import connect
 from shared.db.roles import API
-from shared.queries import action_lists, occurrences, record_walk, records, run_lists
+from shared.queries import action_lists, occurrences, record_walk, records, run_lists, timeline
 from shared.queries.action_lists import ActionFilter
 from shared.queries.run_lists import RunFilter
 from tests.builders_db import FAR_OFF, LONG_AGO, NOW, insert_table
@@ -57,6 +58,20 @@ def test_a_listing_of_runs_uses_the_index_of_its_filter(conn, asking):
             for clauses, index in zip(listings, indexes, strict=True):
                 planned, _ = plans_of(api, run_lists._COLUMNS + clauses, parameters)
                 _assert_uses(planned, index, relation="trigger_run")
+
+
+def test_the_runs_of_a_range_are_found_without_reading_those_of_others(conn, asking):
+    table = fill_runs(conn)
+    asked = {"from_at": LONG_AGO, "to_at": NOW}
+
+    with asking(table.tenant_id) as api:
+        explain = "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) " + timeline._IDS_WITHIN
+        api.execute(explain, asked)  # the first reads the catalogue
+        plan = "\n".join(line for (line,) in api.execute(explain, asked))
+
+    pages = re.search(r"Function Scan on run_ids_within.*\n *Buffers: shared hit=(\d+)", plan)
+    assert pages is not None, plan
+    assert int(pages[1]) < 300, plan
 
 
 def test_a_listing_of_actions_uses_the_index_of_its_filter(conn, asking):

@@ -80,8 +80,8 @@ def _parameters(state):
         "from_identity": "2026-01-01T00:00:00Z",
         "to_identity": "2026-12-01T00:00:00Z",
         "after": 0,
-        "first": 0,
-        "last": 10**9,
+        "first_id": 0,
+        "last_id": 10**9,
         "limit": 101,
         "column_id": "c2",
         "column_ids": ["c1"],
@@ -103,7 +103,6 @@ STATEMENTS = {
     ),
     "entries": (timeline._LIST_ENTRIES, {"due_value_fair"}),
     "event runs": (timeline._LIST_EVENT_RUNS, {"trigger_run_by_trigger"}),
-    "ids of a range": (timeline._IDS_WITHIN, {"trigger_run_pkey"}),
     "window": (whys._FIND_WINDOW, {"an_identity_is_consumed_once", "trigger_run_of_window"}),
     "of a record": (
         whys._LIST_OF_RECORD,
