@@ -138,10 +138,11 @@ CREATE INDEX event_by_age ON public.event USING btree (created_at, id);
 
 CREATE TABLE fresh_value (
     trigger_ref bigint NOT NULL,
+    before_at instant NOT NULL,
     record_id bigint NOT NULL,
     tenant_id uuid NOT NULL,
     CONSTRAINT fresh_value_trigger_ref_fkey FOREIGN KEY (trigger_ref) REFERENCES trigger_state(id),
-    CONSTRAINT fresh_value_pkey PRIMARY KEY (trigger_ref, record_id)
+    CONSTRAINT fresh_value_pkey PRIMARY KEY (trigger_ref, before_at, record_id)
 );
 
 CREATE TABLE held_value (

@@ -17,12 +17,14 @@ CREATE TABLE backlog (
 );
 CREATE INDEX backlog_due ON backlog (look_at) WHERE look_at IS NOT NULL;
 
--- Records whose date was written since the save: not of the backlog.
+-- Records whose date was written since the save: not of the backlog. A writer may outlast the backlog,
+-- and commit behind its end: so each row says which one it is about.
 CREATE TABLE fresh_value (
     trigger_ref bigint NOT NULL REFERENCES trigger_state,
+    before_at   instant NOT NULL,
     record_id   bigint NOT NULL,
     tenant_id   uuid NOT NULL,
-    PRIMARY KEY (trigger_ref, record_id)
+    PRIMARY KEY (trigger_ref, before_at, record_id)
 );
 
 -- Records that wait in a drip, as far as the walk has met them. Like the due index, it only points.

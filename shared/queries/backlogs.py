@@ -69,7 +69,9 @@ FROM unnest(%(record_ids)s::bigint[], %(identities)b::text[]) AS overdue (record
 WHERE NOT EXISTS (
     SELECT
     FROM fresh_value
-    WHERE fresh_value.trigger_ref = %(trigger_ref)s AND fresh_value.record_id = overdue.record_id
+    WHERE fresh_value.trigger_ref = %(trigger_ref)s
+        AND fresh_value.before_at = %(before)s
+        AND fresh_value.record_id = overdue.record_id
 )
     AND EXISTS (
         SELECT
@@ -101,8 +103,8 @@ def consume_values(
 
 
 _MARK_FRESH = """
-INSERT INTO fresh_value (trigger_ref, record_id, tenant_id)
-SELECT backlog.trigger_ref, written.record_id, backlog.tenant_id
+INSERT INTO fresh_value (trigger_ref, before_at, record_id, tenant_id)
+SELECT backlog.trigger_ref, backlog.before_at, written.record_id, backlog.tenant_id
 FROM backlog
 CROSS JOIN unnest(%(record_ids)s::bigint[]) AS written (record_id)
 WHERE backlog.trigger_ref = %(trigger_ref)s AND backlog.before_at = %(before)s
@@ -130,6 +132,7 @@ SELECT coalesce(array_agg(fresh_value.record_id) FILTER (
 FROM backlog
 LEFT JOIN fresh_value
     ON fresh_value.trigger_ref = backlog.trigger_ref
+    AND fresh_value.before_at = backlog.before_at
     AND fresh_value.record_id = ANY(%(record_ids)s::bigint[])
 WHERE backlog.trigger_ref = %(trigger_ref)s AND backlog.before_at = %(before)s
 GROUP BY backlog.trigger_ref

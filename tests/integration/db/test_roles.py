@@ -98,7 +98,7 @@ _REST = (
     "INSERT INTO tracking_click (link_id, first_clicked_at) VALUES (%(link_id)s, now())",
     "INSERT INTO backlog (trigger_ref, tenant_id, mode, before_at)"
     " VALUES (%(state)s, %(tenant_id)s, 'consume', now())",
-    "INSERT INTO fresh_value VALUES (%(state)s, %(record_id)s, %(tenant_id)s)",
+    "INSERT INTO fresh_value VALUES (%(state)s, now(), %(record_id)s, %(tenant_id)s)",
     "INSERT INTO held_value VALUES (%(state)s, %(record_id)s, %(tenant_id)s, now())",
     "INSERT INTO scp_rule"
     " VALUES (%(tenant_id)s, %(table_id)s, 0, '{read}', ARRAY[%(chatroom_id)s])",

@@ -316,3 +316,18 @@ def test_each_service_may_do_its_part(conn, database_url, table):
         records[1].id,
         records[2].id,
     ]
+
+
+def test_a_write_that_outlasts_a_consumption_is_none_of_the_next(conn, other_conn, table):
+    write(conn, table, OVERDUE)
+    table = save(conn, table, a_date(), on_existing=CONSUME)
+    with other_conn.transaction():
+        (record,) = create_records(other_conn, table, [{"c2": OVERDUE}], now=NOW)
+        created(conn)
+    assert (created(conn), fired(conn)) == (1, [(record.id, OVERDUE)])
+
+    rewrite(conn, table, record, OLDER)
+    edited = a_known(schedule={**DATE, "offset_minutes": -1})
+    save(conn, table, edited, on_existing=CONSUME, now=LATER)
+
+    assert (created(conn, now=LATER), len(ledger(conn))) == (0, 3)
