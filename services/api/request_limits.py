@@ -19,7 +19,8 @@ from shared.tracking.rates import LocalRates, Rate, Rates
 ADMIN_TOKEN_INVALID = "admin_token_invalid"
 
 _MAX_PROVEN = 10_000
-_CREDENTIALS = ("HTTP_AUTHORIZATION", "HTTP_X_ADMIN_TOKEN")
+_ADMIN_TOKEN = "HTTP_X_ADMIN_TOKEN"
+_CREDENTIALS = ("HTTP_AUTHORIZATION", _ADMIN_TOKEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +65,15 @@ class RequestLimits:
         self._proven: OrderedDict[bytes, None] = OrderedDict()
 
     @contextmanager
-    def visit(self, environ: dict[str, Any]) -> Iterator[Visit]:
+    def visit(self, environ: dict[str, Any], *, by_admin_token: bool = False) -> Iterator[Visit]:
         """Let a request in; one that is refused for its credentials counts for its address.
 
-        Raises RateExceeded ``address_rate_exceeded``.
+        ``by_admin_token``: no other header will be looked at, and none proves anything. Raises
+        RateExceeded ``address_rate_exceeded``.
         """
         address = client_address(environ, trusted_proxies=self._trusted_proxies)
-        shown = [address, *(str(environ.get(name, "")) for name in _CREDENTIALS)]
+        names = (_ADMIN_TOKEN,) if by_admin_token else _CREDENTIALS
+        shown = [address, *(f"{name} {environ.get(name, '')}" for name in names)]
         proof = sha256("\n".join(shown).encode("utf-8", "replace")).digest()
         visit = Visit(limits=self, address=address, proof=proof)
         self._check_address(visit)

@@ -60,7 +60,7 @@ class _Head:
 
 def serve(route: Route, *, parts: Parts, scope: Scope, ids: Mapping[str, Any]) -> Response:
     """Answer the present request by ``route``; errors are raised for ``problems`` to tell."""
-    with parts.limits.visit(request.environ) as visit:
+    with parts.limits.visit(request.environ, by_admin_token=scope == "root") as visit:
         return _serve(route, visit, parts=parts, scope=scope, ids=ids)
 
 

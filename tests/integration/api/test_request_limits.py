@@ -95,6 +95,17 @@ def test_who_was_known_at_an_address_goes_on_beside_one_who_guesses(client, mode
     assert viewer.get(path, **seen_from("192.0.2.7")).status_code == 429
 
 
+def test_a_token_that_is_known_is_no_cover_for_guesses_beside_it(client, moderator):
+    guess = {**moderator.headers, "X-ADMIN-TOKEN": "guessed"}
+    assert client.get(moderator.tables, **seen_from("192.0.2.7", **guess)).status_code == 200
+    for _ in range(10):
+        client.get(moderator.tables, **seen_from("192.0.2.7", **UNKNOWN))
+
+    answer = client.get("/root/tenants", **seen_from("192.0.2.7", **guess))
+
+    assert problem(answer)[:2] == (429, "address_rate_exceeded")
+
+
 def test_what_a_known_caller_may_not_do_is_no_guess(viewer, moderator):
     for _ in range(9):
         assert viewer.post(viewer.tables, json={}, **seen_from("192.0.2.7")).status_code == 403
