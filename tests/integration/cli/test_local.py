@@ -68,12 +68,13 @@ def test_records_are_imported_and_definitions_exported(local, table, tmp_path):
 
 def test_a_tenant_has_its_own_alone(local, conn, table):
     theirs = create_tenant(conn, name="theirs", key_secret=b"k" * 32, now=server_now(conn))
-    insert_table(conn, tenant_id=theirs.id, name="secrets")
+    secrets = insert_table(conn, tenant_id=theirs.id, name="secrets")
 
     assert [one["name"] for one in told(local, "tables")] == ["orders"]
     assert [one["name"] for one in told(local, "tables", "--tenant", theirs.id)] == ["secrets"]
-    refused = local.run_apart("preview", "secrets")
-    assert (refused.returncode, refused.stderr) == (1, "Error: there is no table 'secrets'\n")
+    for name in ("secrets", str(secrets.id)):
+        refused = local.run_apart("preview", name)
+        assert (refused.returncode, refused.stderr) == (1, f"Error: there is no table '{name}'\n")
 
 
 def test_a_single_tenant_need_not_be_named(database_url, conn, table):
