@@ -1,6 +1,6 @@
 """Date triggers: judge records by the evaluator, and write what is due, for tick and due pass."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
@@ -73,15 +73,36 @@ def portions(ready: Ready, record_ids: Sequence[int]) -> Iterator[Sequence[int]]
         yield in_order[start : start + size]
 
 
-def judge(
-    conn: Connection,
-    ready: Ready,
-    record_ids: Sequence[int],
-    *,
-    now: datetime,
-    taken: bool = False,
-) -> DatePage:
-    """Return the records, as far as they are live, in their six classes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """Live records, and all that has to be known of them to judge them at any instant."""
+
+    ready: Ready
+    rows: Sequence[WalkRow]
+    consumed: Set[tuple[int, str]]
+    fresh: Set[int] | None
+
+    def judged(self, *, now: datetime) -> DatePage:
+        """Return the records in their six classes."""
+        return self._judged(self.rows, now=now)
+
+    def judged_each(self, at: Mapping[int, datetime]) -> dict[int, DatePage]:
+        """Return each record by itself, at an instant of its own."""
+        return {row.record_id: self._judged([row], now=at[row.record_id]) for row in self.rows}
+
+    def _judged(self, rows: Sequence[WalkRow], *, now: datetime) -> DatePage:
+        trigger, backlog = self.ready.trigger, self.ready.state.backlog
+        if backlog is None or self.fresh is None:
+            return judge_page(trigger, rows, consumed=self.consumed, now=now)
+        return judge_beside(
+            backlog, trigger, rows, fresh=self.fresh, consumed=self.consumed, now=now
+        )
+
+
+def look(
+    conn: Connection, ready: Ready, record_ids: Sequence[int], *, taken: bool = False
+) -> Sight:
+    """Return the records, as far as they are live, with what has to be known to judge them.
 
     ``taken``: their entries of the due index were deleted, and are not looked for.
     """
@@ -97,12 +118,19 @@ def judge(
     consumed = consumed_identities(
         conn, trigger_ref=ready.state.ref, record_ids=[row.record_id for row in rows]
     )
-    fresh = _fresh(conn, ready, rows)
-    if ready.state.backlog is None or fresh is None:
-        return judge_page(ready.trigger, rows, consumed=consumed, now=now)
-    return judge_beside(
-        ready.state.backlog, ready.trigger, rows, fresh=fresh, consumed=consumed, now=now
-    )
+    return Sight(ready=ready, rows=rows, consumed=consumed, fresh=_fresh(conn, ready, rows))
+
+
+def judge(
+    conn: Connection,
+    ready: Ready,
+    record_ids: Sequence[int],
+    *,
+    now: datetime,
+    taken: bool = False,
+) -> DatePage:
+    """Return the records, as far as they are live, by class; ``taken`` as in ``look``."""
+    return look(conn, ready, record_ids, taken=taken).judged(now=now)
 
 
 def _fresh(conn: Connection, ready: Ready, rows: Sequence[WalkRow]) -> Set[int] | None:

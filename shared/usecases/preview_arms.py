@@ -3,7 +3,7 @@
 Counts, codes and instants, never a record or a cell (spec 1 §8).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from psycopg import Connection
@@ -13,7 +13,7 @@ from shared.evaluator.date_trigger import DatePage
 from shared.queries.new_runs import has_active_run
 from shared.schedule.windows import never_matches
 from shared.usecases import fire_clocks
-from shared.usecases.fire_dates import judge_readable
+from shared.usecases.fire_dates import look, portions, without_culprits
 from shared.usecases.scheduled_triggers import Broken, Ready
 
 Arm = dict[str, Json]
@@ -79,21 +79,37 @@ def class_counts(page: DatePage, *, unreadable: int) -> dict[str, int]:
     }
 
 
-def class_of_record(conn: Connection, ready: Ready, record_id: int, *, now: datetime) -> str:
-    """Return the class of a single record, by the name that it has in the arm of a date trigger.
+def classes_of_records(
+    conn: Connection, ready: Ready, at: Mapping[int, datetime]
+) -> dict[int, str]:
+    """Return the class of each record at its instant, by its name in the arm of a date trigger.
 
     Or why it is in none: ``record_unreadable``, ``record_deleted``; by the choice of a save
-    ``held_back`` or ``consumed_by_save``.
+    ``held_back`` or ``consumed_by_save``. All are read together: there may be a page full of them.
     """
-    page, unreadable = judge_readable(conn, ready, [record_id], now=now)
-    if unreadable:
-        return "record_unreadable"
+    classes = dict.fromkeys(at, "record_deleted")
+
+    def classify(record_ids: Sequence[int]) -> dict[int, str]:
+        pages = look(conn, ready, record_ids).judged_each(at)
+        return {record_id: _class_of(ready, page) for record_id, page in pages.items()}
+
+    def set_aside(record_id: int, _: Exception) -> None:
+        classes[record_id] = "record_unreadable"
+
+    for portion in portions(ready, list(at)):
+        for found in without_culprits(conn, portion, classify, set_aside):
+            classes |= found
+    return classes
+
+
+def _class_of(ready: Ready, page: DatePage) -> str:
+    """Return the class of the one record of a page."""
     if page.of_backlog:
         backlog = ready.state.backlog
         drips = backlog is not None and backlog.mode == "drip"
         return "held_back" if drips else "consumed_by_save"
     counts = class_counts(page, unreadable=0)
-    return next((name for name, count in counts.items() if count), "record_deleted")
+    return next(name for name, count in counts.items() if count)
 
 
 def _warnings(ready: Ready) -> list[Json]:

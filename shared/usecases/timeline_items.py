@@ -1,6 +1,6 @@
 """The moments of a trigger: what it consumed, with its runs, and what lies ahead of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -12,7 +12,6 @@ from shared.domain.instants import instant_text
 from shared.domain.runs import RunStatus
 from shared.domain.triggers import TriggerState
 from shared.queries.timeline import (
-    Entry,
     Occurrence,
     list_consumed_windows,
     list_entries,
@@ -23,9 +22,8 @@ from shared.schedule.local_times import LocalWindow, local_windows
 from shared.schedule.model import DateColumnReached, TableSchedule
 from shared.schedule.windows import next_window
 from shared.usecases import fire_clocks
-from shared.usecases.fire_dates import judge_readable
 from shared.usecases.known_triggers import KnownTrigger
-from shared.usecases.preview_arms import class_of_record
+from shared.usecases.preview_arms import classes_of_records
 from shared.usecases.scheduled_triggers import Ready
 
 _MINUTE = timedelta(minutes=1)
@@ -198,7 +196,9 @@ def _entries(asked: Asked, ready: Ready, count: int) -> list[Item]:
         after=None if after is None else (after.at, after.number),
         limit=count,
     )
-    verdicts = _verdicts(asked, ready, entries)
+    # An entry only points: its record may have fired, or been written, since.
+    then = {entry.record_id: max(entry.fire_at, asked.now) for entry in entries}
+    verdicts = classes_of_records(asked.conn, ready, then)
     return [
         Item(
             place=Place("ahead", entry.fire_at, entry.record_id, ""),
@@ -212,25 +212,6 @@ def _entries(asked: Asked, ready: Ready, count: int) -> list[Item]:
         )
         for entry in entries
     ]
-
-
-def _verdicts(asked: Asked, ready: Ready, entries: Sequence[Entry]) -> dict[int, str]:
-    """Return the classes of the records at the instants of their entries, as they are now.
-
-    An entry only points: its record may have fired, or been written, since. Those that will fire,
-    which should be nearly all, are judged together.
-    """
-    then = {entry.record_id: max(entry.fire_at, asked.now) for entry in entries}
-    page, _ = judge_readable(
-        asked.conn, ready, list(then), now=max(then.values(), default=asked.now)
-    )
-    fires = {due.record_id for due in page.due if due.fire_at <= then[due.record_id]}
-    return {
-        record_id: "due_now"
-        if record_id in fires
-        else class_of_record(asked.conn, ready, record_id, now=at)
-        for record_id, at in then.items()
-    }
 
 
 def _coming(asked: Asked, ready: Ready, schedule: TableSchedule) -> Iterator[Item]:

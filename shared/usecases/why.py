@@ -38,7 +38,7 @@ from shared.usecases import fire_clocks
 from shared.usecases.fire_dates import date_column, when_ids
 from shared.usecases.known_triggers import KnownTrigger, get_known
 from shared.usecases.preview import snapshot
-from shared.usecases.preview_arms import class_of_record
+from shared.usecases.preview_arms import classes_of_records
 from shared.usecases.scheduled_triggers import Ready
 from shared.usecases.verdicts import Cell, Clause, Why
 
@@ -126,8 +126,9 @@ def _of_record(conn: Connection, told: Why, ready: Ready) -> Why:
     row = _row(conn, ready.table, record_id, column_id=column.id, column_ids=when_ids(ready))
     cell = _cell(ready, row.cell)
     ledger = None if cell.identity is None else find_consumed(conn, state, record_id, cell.identity)
+    at = {record_id: told.evaluated_at}
     verdict, clause = _judged(
-        row, ready.trigger, lambda: class_of_record(conn, ready, record_id, now=told.evaluated_at)
+        row, ready.trigger, lambda: classes_of_records(conn, ready, at)[record_id]
     )
     entry = find_entry(conn, state.ref, record_id)
     return replace(

@@ -4,6 +4,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from psycopg import Cursor
 
 from shared.errors import InvalidInput, NotFound
 from shared.queries.custom_tables import get_table
@@ -125,6 +126,29 @@ def test_what_would_come_of_the_rows_ahead_is_told(conn, table):
         (refused.id, "when_filter_mismatch"),
         (deleted.id, "record_deleted"),
     ]
+
+
+def test_many_rows_that_will_not_fire_are_read_together(conn, table):
+    when = [{"column": "title", "op": "eq", "value": "done"}]
+    save(conn, table, a_known(schedule=DATE, when=when))
+    write(conn, table, *[AHEAD] * 30)
+    created(conn)
+    asked = []
+
+    class Noting(Cursor):
+        def execute(self, query, *arguments, **options):
+            asked.append(query)
+            return super().execute(query, *arguments, **options)
+
+    conn.cursor_factory = Noting
+    few = _ask(conn, table, limit=1)
+    asked_for_few = len(asked)
+    asked.clear()
+    many = _ask(conn, table)
+
+    assert (len(few.items), len(many.items)) == (1, 30)
+    assert {item.verdict for item in many.items} == {"when_filter_mismatch"}
+    assert len(asked) == asked_for_few
 
 
 def test_before_the_walk_has_passed_all_rows_not_all_ahead_are_known(conn, table):
