@@ -1,9 +1,11 @@
 # Everything that one does with a checkout. POSIX sh only; `make help` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format migrate schema bench coverage lock
+.PHONY: help run test lint check format migrate schema bench coverage lock
 
 PYTHON ?= python3
+# How many run the tests side by side, each with servers of its own.
+TEST_JOBS ?= 2
 BIN := .venv/bin
 INSTALL := PYTHON="$(PYTHON)" requirements/install.sh
 RUN_LOCKS := requirements/run.txt requirements/embedded.txt requirements/build.txt
@@ -18,12 +20,14 @@ run: .venv/.run ## everything on this machine, with a sample workspace (Ctrl-C e
 	@$(BIN)/duebook dev
 
 test: .venv/.dev ## the whole suite, with real PostgreSQL, RabbitMQ and Redis
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(TEST_JOBS) --dist loadfile
 
-check: .venv/.dev ## format, lint, types, layers, unit tests: seconds, no services
+lint: .venv/.dev ## format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+check: lint ## lint, layers, unit tests: no services
 	$(BIN)/pytest -q tests/unit tests/architecture
 
 format: .venv/.dev ## write the code in the house's form
