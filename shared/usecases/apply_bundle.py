@@ -21,7 +21,7 @@ from shared.domain.strict_json import Json
 from shared.domain.workflows import started_in
 from shared.errors import Conflict, Fault, InvalidInput, StaleVersion, Unavailable
 from shared.lifecycle import monotonic
-from shared.queries.table_names import list_table_names, lock_tables_named
+from shared.queries.table_names import lock_tables_named
 from shared.queries.tenants import lock_tenant
 from shared.usecases.bundle_state import Reach, tables_named_by
 from shared.usecases.manage_commands import alter_command, register_command
@@ -62,7 +62,8 @@ def apply_bundle(
         marked = mark_plan(conn, reach, document, lines, on_existing)
         if marked.fingerprint != fingerprint:
             raise _stale()
-        work = _Work(conn=conn, reach=reach, marked=marked, now=now)
+        names = {name: table_id for table_id, name in marked.state.stored.names.items()}
+        work = _Work(conn=conn, reach=reach, marked=marked, now=now, tables=names)
         try:
             work.carry_out()
         except StaleVersion as error:
@@ -77,21 +78,22 @@ def _stale() -> Conflict:
 
 @dataclass(slots=True, kw_only=True)
 class _Work:
-    """One apply: what is to be stored, and the ids that its tables and triggers have by now."""
+    """One apply: what is to be stored, and the ids that its tables and triggers have by now.
+
+    A name means the table that it meant in the plan: tables may be renamed meanwhile.
+    """
 
     conn: Connection
     reach: Reach
     marked: MarkedPlan
     now: datetime
-    tables: dict[str, UUID] = field(default_factory=dict)
+    tables: dict[str, UUID]
     trigger_ids: dict[int, str] = field(default_factory=dict)
     until: float = field(default_factory=lambda: monotonic() + SECONDS)
 
     def carry_out(self) -> None:
         """Store all of it."""
         self._stage([*self._resources("command", self._store_command), *self._tables()])
-        listed = list_table_names(self.conn, self.reach.tenant_id, self.reach.channel_id)
-        self.tables = {name: table_id for table_id, name in listed}
         self._stage(self._resources("workflow", self._store_workflow))
         self._stage([*self._resources("trigger_rule", self._store_rule), *self._triggers()])
 
@@ -152,7 +154,7 @@ class _Work:
 
     def _store_table(self, table: PlannedTable, line: Line) -> None:
         if table.stored is None:
-            create_table(
+            made = create_table(
                 self.conn,
                 tenant_id=self.reach.tenant_id,
                 channel_id=self.reach.channel_id or table.channel_id,
@@ -162,6 +164,7 @@ class _Work:
                 approval=table.approval,
                 now=self.now,
             )
+            self.tables[table.name] = made.id
             return
         change_table(
             self.conn,

@@ -419,6 +419,24 @@ def test_an_apply_and_a_save_of_triggers_wait_for_each_other(conn, other_conn, r
     assert stored_triggers(conn, table) == []
 
 
+def test_a_name_that_comes_to_mean_another_table_during_an_apply_means_the_planned_one(
+    conn, other_conn, reach, monkeypatch
+):
+    applied(conn, reach, CASES, {**CASES, "name": "spare"})
+    cases, spare = (table_named(conn, reach, name) for name in ("cases", "spare"))
+
+    def make_table(*arguments, **options):
+        alter_table(other_conn, cases.id, name="files", now=NOW)
+        alter_table(other_conn, spare.id, name="cases", now=NOW)
+        return create_table(*arguments, **options)
+
+    monkeypatch.setattr(module, "create_table", make_table)
+    applied(conn, reach, ORDERS, {**REMIND, "actions": [CREATE]})
+
+    [trigger] = stored_triggers(conn, table_named(conn, reach, "orders"))
+    assert trigger["actions"][0]["table_id"] == str(cases.id)
+
+
 def test_an_apply_that_takes_too_long_stores_nothing(conn, reach, monkeypatch):
     monkeypatch.setattr(module, "SECONDS", -1.0)
 
