@@ -60,16 +60,16 @@ class Backlog:
         return max((self.per_minute or 0) - self._fired_in_helping(now), 0)
 
     def after(self, fired: int, *, now: datetime, waiting: bool) -> "Backlog":
-        """Return the backlog when so many have fired at ``now``; ``waiting``: some are left."""
+        """Return the backlog when so many have fired at ``now``; ``waiting``: some may be left."""
         last = self.fired_at
         if fired:
             last = now if last is None else max(last, now)
-        return replace(
-            self,
-            fired_at=last,
-            fired=self._fired_in_helping(now) + fired,
-            look_at=None if not waiting else now if last is None else last + HELPING,
+        after = replace(
+            self, fired_at=last, fired=self._fired_in_helping(now) + fired, look_at=None
         )
+        if not waiting:
+            return after
+        return replace(after, look_at=now if last is None or after.room(now) else last + HELPING)
 
     def _fired_in_helping(self, now: datetime) -> int:
         is_over = self.fired_at is None or now >= self.fired_at + HELPING

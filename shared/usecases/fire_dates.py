@@ -33,6 +33,9 @@ _log = structlog.get_logger()
 
 T = TypeVar("T")
 
+RELEASED_AT_ONCE = 10_000
+"""How much of a drip fires in one transaction: as many rows as a page has at most."""
+
 # A record may have 262,144 characters: of a page of 10,000 only so many are read at once.
 _ROWS_AT_ONCE = 200
 
@@ -237,20 +240,17 @@ def release(
 ) -> tuple[Reference, ...]:
     """Fire the oldest that wait in the trigger's drip, as many as may; end it behind the last.
 
-    The caller holds the lock of the table, and has read the state since.
+    Of a large helping only a part: the due pass is to look for the next one at once. The caller
+    holds the lock of the table, and has read the state since.
     """
     backlog, ref = ready.state.backlog, ready.state.ref
     if backlog is None or backlog.mode != "drip":
         return ()
+    limit = min(backlog.room(now), RELEASED_AT_ONCE)
+    record_ids = take_held(conn, ref, limit=limit)
+    waiting = len(record_ids) == limit
     let_go = replace(ready, state=replace(ready.state, backlog=None))
-    room = backlog.room(now)
-    references: tuple[Reference, ...] = ()
-    waiting = True
-    while waiting and len(references) < room:
-        record_ids = take_held(conn, ref, limit=room - len(references))
-        waiting = bool(record_ids)
-        fired = fire_records(conn, let_go, record_ids, announced=announced, now=now)
-        references += fired.references
+    references = fire_records(conn, let_go, record_ids, announced=announced, now=now).references
     if not waiting and ready.state.caught_up:
         end_backlog(conn, ref)
     else:

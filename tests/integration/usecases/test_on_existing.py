@@ -10,6 +10,7 @@ from shared.domain.on_existing import FIRE, OnExisting
 from shared.effects.record_writes import create_records, delete_record, restore_record
 from shared.errors import Conflict
 from shared.queries.invariants import list_violations
+from shared.usecases import fire_dates
 from shared.usecases.due_pass import due_pass, next_due_at
 from shared.usecases.manage_tables import alter_table
 from shared.usecases.tick import tick
@@ -200,6 +201,19 @@ def test_a_due_pass_lets_it_drip_too_and_knows_when(conn, table):
     assert len(due_pass(conn, now=NOW + MINUTE).references) == 1
     assert created(conn, now=NOW + MINUTE) == 0
     assert created(conn, now=NOW + 2 * MINUTE) == 1
+
+
+def test_a_large_helping_fires_in_parts(conn, table, monkeypatch):
+    monkeypatch.setattr(fire_dates, "RELEASED_AT_ONCE", 2)
+    write(conn, table, *[OVERDUE] * 6)
+    save(conn, table, a_date(), on_existing=drip(5))
+
+    assert created(conn) == 2
+
+    counts = []
+    while next_due_at(conn) == NOW:
+        counts.append(len(due_pass(conn, now=NOW).references))
+    assert (counts, next_due_at(conn)) == ([2, 1], NOW + MINUTE)
 
 
 def test_what_comes_due_later_is_not_held_back(conn, table):
