@@ -105,9 +105,15 @@ _CONSTRAINTS_IN_FORCE = (
         "scheduled_action.scheduled_action_tenant_id_line_user_id_fkey",
         "scheduled_action.scheduled_action_tenant_id_table_id_fkey",
         "scheduled_action.scheduled_action_tenant_id_tracking_link_id_fkey",
+        "event.event_tenant_id_line_user_id_fkey",
         "scp_rule.scp_rule_tenant_id_table_id_fkey",
         "staged_change.staged_change_tenant_id_table_id_fkey",
         "staged_change.staged_change_tenant_id_reviewed_by_fkey",
+        "tracking_link.tracking_link_tenant_id_execution_id_fkey",
+        "tracking_link.tracking_link_tenant_id_line_user_id_fkey",
+        "workflow_execution.workflow_execution_tenant_id_line_user_id_fkey",
+        "workflow_execution.workflow_execution_tenant_id_workflow_id_fkey",
+        "workflow_version.workflow_version_tenant_id_workflow_id_fkey",
     ),
 )
 

@@ -37,6 +37,15 @@ FROM (
     UNION ALL
     SELECT trigger_ref, record_id, tenant_id
     FROM due_value
+    UNION ALL
+    SELECT trigger_ref, record_id, tenant_id
+    FROM fresh_value
+    UNION ALL
+    SELECT trigger_ref, record_id, tenant_id
+    FROM held_value
+    UNION ALL
+    SELECT trigger_ref, NULL, tenant_id
+    FROM backlog
 ) AS entry
 JOIN trigger_state AS state ON state.id = entry.trigger_ref
 LEFT JOIN record ON record.id = entry.record_id

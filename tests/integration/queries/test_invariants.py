@@ -209,6 +209,24 @@ PLANTED = [
         """,
     ),
     (
+        "I16",
+        """
+        WITH other AS (
+            INSERT INTO tenant (name, created_at) VALUES ('other', '2020-01-01Z') RETURNING id
+        )
+        INSERT INTO held_value (trigger_ref, record_id, tenant_id, fire_at)
+        SELECT due_value.trigger_ref, due_value.record_id, other.id, due_value.fire_at
+        FROM due_value, other
+        """,
+    ),
+    (
+        "I16",
+        """
+        ALTER TABLE record DROP CONSTRAINT a_slot_is_of_a_roster;
+        UPDATE record SET roster_id = tenant_id
+        """,
+    ),
+    (
         "I17",
         """UPDATE definition SET body = jsonb_set(body, '{trigger,id}', '"trg_00000000000b"')""",
     ),
@@ -237,6 +255,30 @@ def test_a_planted_violation_is_found(conn, number, plant):
 
 def test_every_invariant_that_is_asked_has_been_planted():
     assert {invariant.number for invariant in INVARIANTS} == {number for number, _ in PLANTED}
+
+
+def test_each_key_that_holds_tenants_apart_is_asked_for(conn):
+    keys = """
+        SELECT conrelid::regclass || '.' || conname
+        FROM pg_constraint
+        WHERE contype = 'f'
+            AND convalidated
+            AND cardinality(conkey) > 1
+            AND connamespace = 'public'::regnamespace
+            AND EXISTS (
+                SELECT
+                FROM pg_attribute
+                WHERE attrelid = conrelid AND attnum = ANY(conkey) AND attname = 'tenant_id'
+            )
+    """
+    asked = {
+        name
+        for invariant in INVARIANTS
+        if invariant.number == "I16"
+        for name in invariant.parameters.get("constraints", [])
+    }
+
+    assert {key for (key,) in conn.execute(keys)} == asked
 
 
 def test_of_many_violations_as_many_as_asked_for_are_told(conn):
