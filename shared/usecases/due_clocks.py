@@ -10,6 +10,7 @@ from psycopg import Connection
 
 from shared.domain.triggers import TriggerState
 from shared.domain.work import Reference
+from shared.lifecycle import monotonic
 from shared.observability import metrics
 from shared.queries.backlogs import note_helping, postpone_drips
 from shared.queries.due_tables import claim_table, tables_with_look_due
@@ -18,6 +19,7 @@ from shared.queries.trigger_states import list_states, postpone_looks, set_next_
 from shared.usecases.fire_clocks import fire_clock
 from shared.usecases.fire_dates import release
 from shared.usecases.retrying import concerns_whole, retried
+from shared.usecases.scan_table import LOCK_SECONDS
 from shared.usecases.scheduled_triggers import Ready, enabled_triggers, schedule_triggers
 
 _log = structlog.get_logger()
@@ -62,8 +64,12 @@ def _fire_table(
 def _fire_claimed(
     conn: Connection, table_id: UUID, *, announced: bool, now: datetime
 ) -> list[Reference] | None:
-    """Return the runs of the table's due triggers; None when the table was not to be had."""
+    """Return the runs of the table's due triggers; None when the table was not to be had.
+
+    What did not get its look within a second, beside large drips, still wants it.
+    """
     created: list[tuple[str, Reference]] = []
+    until = monotonic() + LOCK_SECONDS
     with conn.transaction():
         table = claim_table(conn, table_id)
         if table is None:
@@ -75,6 +81,8 @@ def _fire_claimed(
             if _wants_a_look(state, now=now):
                 found = _look(conn, state, ready.get(state.ref), announced=announced, now=now)
                 created += [(state.kind, reference) for reference in found]
+                if monotonic() >= until:
+                    break
         if created and not announced:
             notify_work(conn)
     for kind, _ in created:

@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from shared.queries.due_tables import claim_table
+from shared.usecases import due_clocks
 from shared.usecases.due_pass import due_pass, next_due_at
 from shared.usecases.manage_tables import restore_table, trash_table
 from tests.builders_db import NOW, insert_table
@@ -58,6 +59,19 @@ def test_a_fenced_clock_is_looked_at_again_in_five_seconds(conn):
     assert next_due_at(conn) == NOW + HOUR + timedelta(seconds=5)
     end_runs(conn)
     assert _born(conn, now=NOW + HOUR + timedelta(seconds=5)) == 1
+
+
+def test_the_clocks_of_a_table_hold_its_lock_for_a_second_and_the_next_pass_goes_on(
+    conn, monkeypatch
+):
+    monkeypatch.setattr(due_clocks, "LOCK_SECONDS", 0)
+    table = insert_table(conn)
+    save(conn, table, a_known(schedule=INTERVAL), a_known(id=OTHER_ID, schedule=INTERVAL))
+
+    passes = [due_pass(conn, now=NOW) for _ in range(3)]
+
+    assert [len(each.references) for each in passes] == [1, 1, 0]
+    assert [each.more for each in passes] == [True, True, False]
 
 
 def test_a_window_that_the_ledger_has_is_passed(conn):
