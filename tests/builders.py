@@ -41,6 +41,7 @@ def a_table(**parts):
         "columns": COLUMNS,
         "columns_made": len(COLUMNS),
         "approval": "none",
+        "scp_ruled": False,
         "triggers": None,
         "revision": 1,
         "created_at": LONG_AGO,

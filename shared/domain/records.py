@@ -25,12 +25,12 @@ class CustomTable:
     columns: tuple[Column, ...]
     columns_made: int
     approval: Approval
+    scp_ruled: bool
     triggers: list[dict[str, Any]] | None
     revision: int
     created_at: datetime
     updated_at: datetime
     trashed_at: datetime | None
-    scp_ruled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -149,7 +149,7 @@ FROM claimed
 WHERE scanned.id = claimed.id
 RETURNING
     scanned.id, scanned.tenant_id, scanned.channel_id, scanned.name, scanned.columns,
-    scanned.columns_made, scanned.approval, scanned.triggers, scanned.revision,
+    scanned.columns_made, scanned.approval, scanned.scp_ruled, scanned.triggers, scanned.revision,
     scanned.created_at, scanned.updated_at, scanned.trashed_at
 """
 

@@ -156,6 +156,7 @@ def _as_planned(table: PlannedTable, tenant_id: UUID, *, now: datetime) -> Custo
         columns=table.columns,
         columns_made=stored.columns_made if stored else len(table.columns),
         approval=table.approval,
+        scp_ruled=stored is not None and stored.scp_ruled,
         triggers=None,
         revision=stored.revision if stored else 1,
         created_at=stored.created_at if stored else now,
