@@ -41,7 +41,7 @@ from shared.domain.strict_json import Json
 from shared.effects.slot_writes import Filled, Filling, fill
 from shared.errors import AppError, Fault
 from shared.queries.custom_tables import find_table
-from shared.queries.records import list_records
+from shared.queries.records import MAX_CHARACTERS, list_records
 from shared.schedule.slots import MINUTES_OF_A_DAY, Grid, Horizon, Stretch, first_stretch
 from shared.schedule.zones import find_zone
 
@@ -60,6 +60,14 @@ def _check_zone(name: str) -> None:
             f"'{cut(name)}' is not a known IANA zone. "
             "use an IANA name like 'Asia/Taipei' or 'America/New_York'"
         )
+
+
+class RosterTooLarge(ActionFailed):
+    """A roster has more than is read; ``rows`` of it were."""
+
+    def __init__(self, detail: str, *, rows: int) -> None:
+        super().__init__(detail)
+        self.rows = rows
 
 
 class SlotRosterSchema(PartSchema):
@@ -150,11 +158,15 @@ class MaterializeSlots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sowing:
-    """What an action is about to do, read from its settings, the tables and the roster's rows."""
+    """What an action is about to do, read from its settings, the tables and the roster's rows.
+
+    ``rows`` is how many the roster has, with those that ``when`` leaves out.
+    """
 
     config: Config
     plan: SlotPlan
     roster: Roster
+    rows: int
     zone: tzinfo
 
     @classmethod
@@ -175,7 +187,8 @@ class Sowing:
         zone = find_zone(name)
         if zone is None:
             raise ActionFailed(f"'{cut(name)}' is not a known zone")
-        return cls(config=config, plan=plan, roster=_roster(conn, plan), zone=zone)
+        roster, rows = _roster(conn, plan)
+        return cls(config=config, plan=plan, roster=roster, rows=rows, zone=zone)
 
     def horizon(self, now: datetime, *, since: object = None) -> Horizon:
         """Return the days ahead, from the wall time ``since`` on."""
@@ -243,8 +256,12 @@ def _names_in(config: Config, table: CustomTable) -> list[str]:
     return named + [one["column"] for part in parts for one in part.get("when", [])]
 
 
-def _roster(conn: Connection, plan: SlotPlan) -> Roster:
+def _roster(conn: Connection, plan: SlotPlan) -> tuple[Roster, int]:
+    """Return the roster of a plan, and how many rows it has."""
     page = list_records(conn, plan.roster, limit=MAX_ROWS, predicates=plan.when)
     if page.after is not None:
-        raise ActionFailed(f"the roster has more rows than are read at most: {MAX_ROWS}")
-    return read_roster(page.records, plan.lines, plan.slots)
+        many = page.seen > MAX_ROWS
+        most = f"rows than are read at most: {MAX_ROWS}"
+        long = f"characters than are read at most: {MAX_CHARACTERS}"
+        raise RosterTooLarge(f"the roster has more {most if many else long}", rows=page.seen)
+    return read_roster(page.records, plan.lines, plan.slots), page.seen

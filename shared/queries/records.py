@@ -147,17 +147,23 @@ def write_record(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPage:
-    """A page of a listing; ``after`` is where the next one begins, None at the end."""
+    """A page of a listing; ``after`` is where the next one begins, None at the end.
+
+    ``seen``: how many rows were looked at, those among them that do not match.
+    """
 
     records: list[Record]
     after: tuple[datetime, int] | None
+    seen: int
 
 
 _BEGINNING = (datetime.min.replace(tzinfo=UTC), 0)
 # A page of the usual length and the one record that tells whether others follow, in one reading.
 _BATCH = 101
-_MAX_BATCHES = 99
-_MAX_CHARACTERS = 8_000_000
+MAX_ROWS = 10_000
+"""Rows that one listing looks at, and one more, which tells whether others follow."""
+MAX_CHARACTERS = 8_000_000
+"""Characters that one listing reads, but for its last row."""
 
 _LIST_RECORDS = """
 SELECT id, table_id, data, version, created_at, updated_at, deleted_at
@@ -201,21 +207,25 @@ def list_records(
     found: list[Record] = []
     looked_at = after or _BEGINNING
     size = _BATCH if predicates else min(limit + 1, _BATCH)
-    room = _MAX_CHARACTERS
-    for _ in range(_MAX_BATCHES):
-        batch = _next_records(conn, table, looked_at, size)
+    room = MAX_CHARACTERS
+    seen = 0
+    while seen <= MAX_ROWS:
+        wanted = min(size, MAX_ROWS + 1 - seen)
+        batch = _next_records(conn, table, looked_at, wanted)
         for record in batch:
+            seen += 1
             looked_at = _key(record)
             if matches(predicates, record.data):
                 found.append(record)
             if len(found) > limit:
-                return RecordPage(records=found[:limit], after=_key(found[limit - 1]))
+                after = _key(found[limit - 1])
+                return RecordPage(records=found[:limit], after=after, seen=seen)
             room -= size_of(record.data)
             if room < 0:
-                return RecordPage(records=found, after=looked_at)
-        if len(batch) < size:
-            return RecordPage(records=found, after=None)
-    return RecordPage(records=found, after=looked_at)
+                return RecordPage(records=found, after=looked_at, seen=seen)
+        if len(batch) < wanted:
+            return RecordPage(records=found, after=None, seen=seen)
+    return RecordPage(records=found, after=looked_at, seen=seen)
 
 
 def _key(record: Record) -> tuple[datetime, int]:

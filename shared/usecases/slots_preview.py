@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import Connection
 
 from shared.actions.failures import ActionFailed
-from shared.actions.materialize_slots import MaterializeSlots, Sowing, added
+from shared.actions.materialize_slots import MaterializeSlots, RosterTooLarge, Sowing, added
 from shared.domain.delays import actions_within
 from shared.domain.records import CustomTable
 from shared.domain.strict_json import Json
@@ -63,12 +63,13 @@ class _Look:
         try:
             return told | self._counts(Sowing.of(self.conn, action, self.lookup.find_table, zone))
         except ActionFailed as error:
+            self.room -= error.rows if isinstance(error, RosterTooLarge) else 0
             return told | {"error": error.detail, "truncated": False}
 
     def _counts(self, sowing: Sowing) -> dict[str, Json]:
         counts: dict[str, Json] = dict.fromkeys(_COUNTED, 0)
         counts["invalid"] = len(sowing.roster.invalid)
-        self.room -= len(sowing.roster.lines) + len(sowing.roster.invalid)
+        self.room -= sowing.rows
         horizon = sowing.horizon(self.now)
         filling = sowing.filling(now=self.now, depth=0)
         while horizon.after < horizon.until and self.room > 0:

@@ -452,6 +452,13 @@ def test_more_rows_than_are_read_are_refused(office, monkeypatch):
     assert detail_of(office) == "the roster has more rows than are read at most: 1"
 
 
+def test_longer_rows_than_are_read_are_refused(office, monkeypatch):
+    monkeypatch.setattr("shared.queries.records.MAX_CHARACTERS", 10)
+    office.line()
+
+    assert detail_of(office) == "the roster has more characters than are read at most: 8000000"
+
+
 def test_tables_are_checked_again_when_it_runs(office):
     office.line()
     edited = replace(office.slots, columns=SLOTS[1:])

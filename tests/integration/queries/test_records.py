@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from shared.domain.conditions import read_when
-from shared.queries.records import count_live, find_record, list_records
+from shared.queries.records import MAX_ROWS, count_live, find_record, list_records
 from tests.builders_db import COLUMNS, FAR_OFF, LONG_AGO, NOW, insert_records, insert_table
 
 
@@ -80,7 +80,7 @@ def test_a_filtered_listing_has_only_what_matches(conn, table):
 
 
 def test_a_page_of_large_records_is_short_and_others_follow(conn, table, monkeypatch):
-    monkeypatch.setattr("shared.queries.records._MAX_CHARACTERS", 100)
+    monkeypatch.setattr("shared.queries.records.MAX_CHARACTERS", 100)
     rows = [{"c1": "x" * 80, "c3": amount} for amount in (100, 1, 2, 3, 200)]
     insert_records(conn, table, rows)
 
@@ -92,6 +92,20 @@ def test_a_filter_that_nothing_matches_ends(conn, table):
     insert_records(conn, table, [{"c3": 1}])
 
     assert list(_pages(conn, table, limit=2, predicates=BIG)) == [[]]
+
+
+@pytest.mark.parametrize("predicates", [(), BIG], ids=["all", "filtered"])
+@pytest.mark.parametrize(("rows", "are_more"), [(MAX_ROWS, False), (MAX_ROWS + 1, True)])
+def test_a_listing_looks_at_exactly_so_many_rows(conn, table, predicates, rows, are_more):
+    conn.execute(
+        "INSERT INTO record (tenant_id, table_id, data, created_at, updated_at)"
+        " SELECT %s, %s, '{}', %s, %s FROM generate_series(1, %s)",
+        [table.tenant_id, table.id, LONG_AGO, LONG_AGO, rows],
+    )
+
+    page = list_records(conn, table, limit=MAX_ROWS, predicates=predicates)
+
+    assert (page.after is not None, page.seen) == (are_more, rows)
 
 
 def test_a_filtered_listing_looks_at_a_bounded_number_of_rows(conn, table):

@@ -212,6 +212,38 @@ def test_a_preview_looks_at_so_much_and_tells(conn, target, make_slots):
     assert told(4) == [(2, True), (None, True)]
 
 
+def test_a_preview_counts_rows_that_when_leaves_out(conn, target, make_slots):
+    nobody = [{"column": "who", "op": "eq", "value": "nobody"}]
+    action = {**make_slots, "roster": {**make_slots["roster"], "when": nobody}}
+
+    told = _preview_of_three(conn, target, action, most=6)
+
+    assert [(one["created"], one["truncated"]) for one in told] == [
+        (0, False),
+        (0, True),  # no room is left for the days
+        (None, True),
+    ]
+
+
+def test_a_preview_counts_rows_of_rosters_that_are_too_large(conn, target, make_slots, monkeypatch):
+    monkeypatch.setattr(materialize_slots, "MAX_ROWS", 2)
+
+    told = _preview_of_three(conn, target, make_slots, most=6)
+
+    too_large = "the roster has more rows than are read at most: 2"
+    assert [one["error"] for one in told] == [too_large, too_large, None]
+    assert told[2]["truncated"]
+
+
+def _preview_of_three(conn, target, action, *, most):
+    """Preview three actions of one roster, which has three rows."""
+    daily = {"type": "daily", "at": "00:00"}
+    trigger = {"on": "schedule", "schedule": daily, "actions": [action] * 3}
+    own = insert_table(conn, tenant_id=target.tenant_id)
+    own = set_triggers(conn, own.id, [trigger], now=server_now(conn))
+    return preview_slots(conn, own, now=server_now(conn), most=most)
+
+
 def test_it_is_not_performed_together_with_others(bench, conn, target, make_slots):
     slow = bench.insert(make_slots, table=target)
     quick = bench.insert(notify("quick"))
