@@ -26,7 +26,8 @@ WITH due AS MATERIALIZED (
 )
 """
 
-# As of work (``announcements``): up to 1000 tenants in circular order, their oldest in turn.
+# As of work (``announcements``): up to 1000 tenants in circular order, their oldest in turn, found
+# by places in the index.
 _FAIREST_APPROVED = """
 WITH circle AS (
     (SELECT 0 AS lap, id FROM tenant WHERE id > %(after)s ORDER BY id LIMIT 1000)
@@ -37,13 +38,15 @@ WITH circle AS (
 ), waiting AS MATERIALIZED (
     SELECT circle.id, %(limit)s::bigint * 10 / count(*) OVER () + 1 AS share
     FROM circle
-    WHERE EXISTS (
-        SELECT
+    CROSS JOIN LATERAL (
+        SELECT change.tenant_id, change.announce_at
         FROM staged_change AS change
-        WHERE change.tenant_id = circle.id
-            AND change.status = 'approved'
-            AND change.announce_at <= (SELECT clock_timestamp())
-    )
+        WHERE change.status = 'approved'
+            AND (change.tenant_id, change.announce_at) >= (circle.id, '-infinity'::timestamptz)
+        ORDER BY change.tenant_id, change.announce_at
+        LIMIT 1
+    ) AS oldest
+    WHERE oldest.tenant_id = circle.id AND oldest.announce_at <= (SELECT clock_timestamp())
 ), candidates AS MATERIALIZED (
     SELECT turns.id
     FROM waiting
@@ -51,12 +54,13 @@ WITH circle AS (
         SELECT
             change.id,
             change.announce_at,
-            row_number() OVER (ORDER BY change.announce_at, change.id) AS turn
+            row_number() OVER (ORDER BY change.tenant_id, change.announce_at, change.id) AS turn
         FROM staged_change AS change
-        WHERE change.tenant_id = waiting.id
-            AND change.status = 'approved'
-            AND change.announce_at <= (SELECT clock_timestamp())
-        ORDER BY change.announce_at, change.id
+        WHERE change.status = 'approved'
+            AND (change.tenant_id, change.announce_at) >= (waiting.id, '-infinity'::timestamptz)
+            AND (change.tenant_id, change.announce_at)
+                <= (waiting.id, (SELECT clock_timestamp()))
+        ORDER BY change.tenant_id, change.announce_at, change.id
         LIMIT least(waiting.share, %(limit)s)
     ) AS turns
     ORDER BY turns.turn, turns.announce_at, turns.id

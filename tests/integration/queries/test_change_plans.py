@@ -82,6 +82,19 @@ def test_statements_on_staged_changes_use_their_index(conn, table):
         _assert_uses(plans_of(conn, statement, parameters), index)
 
 
+def test_a_fair_batch_asks_each_tenant_by_its_index_though_one_has_all(conn):
+    for _ in range(20):
+        table = insert_table(conn, approval="required")
+    all_due = _CHANGES.replace("n %% 40", "1").replace("n %% 80", "1").replace("400", "5000")
+    conn.execute(all_due, {"tenant": table.tenant_id, "table": table.id})
+    conn.execute("VACUUM ANALYZE")
+
+    batch = {"limit": 20, "after": TOKEN}
+    plans = plans_of(conn, approved_changes._ANNOUNCE_FAIREST, batch)
+
+    _assert_uses(plans, "staged_change_fair")
+
+
 FILTERS = {
     "all": ({}, ["listed", "pkey"]),
     "pending": ({"status": "pending"}, ["to_review", "by_status"]),
