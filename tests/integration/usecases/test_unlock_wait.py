@@ -130,7 +130,9 @@ def test_a_click_unlocks_nothing_of_another_link(conn, wait):
 
 
 @pytest.mark.parametrize(
-    "token", ["", "short", "x" * 33, "ü" * 32, link_token(secrets.token_bytes(TOKEN_BYTES))]
+    "token",
+    ["", "short", "x" * 33, "ü" * 32, link_token(secrets.token_bytes(TOKEN_BYTES))],
+    ids=["empty", "short", "long", "of_another_script", "well_formed"],
 )
 def test_an_unknown_token_does_nothing(conn, token):
     assert _click(conn, token) is None
