@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import psycopg
 
+from services.api.long_questions import LongQuestions
 from services.api.request_limits import RequestLimits, no_limits
 from shared.db.connection import connect
 from shared.db.roles import SCANNER, require_role
@@ -57,6 +58,7 @@ class Parts:
     max_bulk_bytes: int
     limits: RequestLimits = field(default_factory=no_limits)
     waiting: WaitingLimit = field(default_factory=WaitingLimit)
+    questions: LongQuestions = field(default_factory=LongQuestions)
 
     @property
     def cursor_key(self) -> bytes:

@@ -77,7 +77,7 @@ _PROBLEM_TEXTS = {
     412: "If-Match names a revision that is not the present one.",
     413: "The body is larger than is taken; nothing of it was read.",
     415: "The body is of another kind.",
-    429: "Too many requests of the tenant, or refused tokens of the address.",
+    429: "Too many requests of the tenant, refused tokens of the address, or long questions.",
     503: "The database is busy or away.",
 }
 _PROBLEM_CODES = {

@@ -14,6 +14,7 @@ from services.api.bodies import JSON
 from services.api.cursors import Cursors, Position
 from services.api.dependencies import Sessions
 from services.api.fields import StrictSchema
+from services.api.long_questions import LongQuestions
 from shared.db.tenant_session import TenantSession
 from shared.domain.scp_rules import Operation
 from shared.domain.tenants import Role
@@ -61,6 +62,7 @@ class Call:
     clicks: ClickStore
     public_url: str
     waiting: WaitingLimit
+    questions: LongQuestions
     after_commit: list[Callable[[], None]] = field(default_factory=list)
 
     @property
@@ -83,6 +85,7 @@ class Upload:
     acts: Operation | None = None
     ids: Mapping[str, Any]
     query: Mapping[str, Any]
+    questions: LongQuestions
     media: str
     pieces: Iterator[bytes]
     key: str | None

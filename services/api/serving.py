@@ -87,6 +87,7 @@ def _serve(
             clicks=parts.clicks,
             public_url=parts.public_url,
             waiting=parts.waiting,
+            questions=parts.questions,
             **_page(parts, head, caller),
         )
         return _respond(route, call, head.key, raw, refusal)
@@ -188,6 +189,7 @@ def _serve_upload(
         acts=route.acts,
         ids=ids,
         query=head.query,
+        questions=parts.questions,
         media=head.media,
         pieces=bodies.read_pieces(request.environ, length=head.length),
         key=head.key,

@@ -2,6 +2,7 @@
 
 from services.api.app import create_app
 from services.api.dependencies import Parts, operator_sessions
+from services.api.long_questions import LongQuestions
 from services.api.readiness import readiness_check
 from services.api.request_limits import RequestLimits
 from shared.db.connection import open_pool
@@ -35,6 +36,7 @@ app = create_app(
             trusted_proxies=_settings.trusted_proxies,
         ),
         waiting=WaitingLimit(_settings.max_waiting),
+        questions=LongQuestions(max(_settings.db_pool_size // 2, 1)),
     )
 )
 health = HealthServer(

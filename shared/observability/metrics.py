@@ -73,7 +73,9 @@ CLICKS_UNKNOWN = Counter(
 WAITS_UNLOCKED = Counter("duebook_waits_unlocked", "Waits that a click ended.")
 
 REQUESTS_LIMITED = Counter(
-    "duebook_requests_limited", "Requests answered 429, by whose limit: tenant, address.", ["limit"]
+    "duebook_requests_limited",
+    "Requests answered 429, by which limit: tenant, address, questions.",
+    ["limit"],
 )
 REQUEST_SECONDS = Histogram(
     "duebook_request_seconds",

@@ -95,7 +95,7 @@ def _export(call: Call) -> Answer:
 
 def _plan(upload: Upload) -> Answer:
     reach, document = _reach(upload), _document(upload)
-    with upload.sessions() as conn:
+    with upload.questions.turn(reach.tenant_id), upload.sessions() as conn:
         planned = plan_bundle(
             conn, reach, document, now=server_now(conn), on_existing=_on_existing(upload)
         )

@@ -189,13 +189,15 @@ class WhyQuery(StrictSchema):
 
 
 def _simulate(call: Call) -> Answer:
-    told = simulate(
-        call.conn,
-        table_of(call),
-        call.body["triggers"],
-        channel_id=call.caller.channel_id,
-        now=call.now,
-    )
+    table = table_of(call)
+    with call.questions.turn(table.tenant_id):
+        told = simulate(
+            call.conn,
+            table,
+            call.body["triggers"],
+            channel_id=call.caller.channel_id,
+            now=call.now,
+        )
     errors = [
         {
             "pointer": cut(fault.pointer, MAX_POINTER),

@@ -151,15 +151,17 @@ def _save(call: Call, on_existing: OnExisting) -> Answer:
 
 
 def _dry_run(call: Call, on_existing: OnExisting) -> Answer:
-    told = dry_run(
-        call.conn,
-        table_of(call).id,
-        call.body["triggers"],
-        now=call.now,
-        channel_id=call.caller.channel_id,
-        expected_revision=call.revision,
-        on_existing=on_existing,
-    )
+    table = table_of(call)
+    with call.questions.turn(table.tenant_id):
+        told = dry_run(
+            call.conn,
+            table.id,
+            call.body["triggers"],
+            now=call.now,
+            channel_id=call.caller.channel_id,
+            expected_revision=call.revision,
+            on_existing=on_existing,
+        )
     return _answer(told.table, consequences=told.consequences)
 
 
