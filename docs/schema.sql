@@ -259,6 +259,7 @@ CREATE TABLE scheduled_action (
     created_at instant NOT NULL,
     updated_at instant NOT NULL,
     finished_at instant,
+    edits integer DEFAULT 0 NOT NULL,
     CONSTRAINT a_record_has_its_table CHECK (((record_id IS NULL) OR (table_id IS NOT NULL))),
     CONSTRAINT a_step_has_its_place CHECK ((num_nulls(execution_id, workflow_id, workflow_version, workflow_node_path) = ANY (ARRAY[0, 4]))),
     CONSTRAINT a_wait_has_an_end CHECK (((mode = 'waitForTracking'::text) = ((expires_at IS NOT NULL) AND (tracking_link_id IS NOT NULL)))),

@@ -165,5 +165,8 @@ def _about_event(action: ClaimedAction) -> Json:
 
 
 def _key(action: ClaimedAction) -> str:
-    parts = ["scheduled_action", str(action.tenant_id), action.origin_key]
+    """Return the key of its outgoing requests: another one once an edit changed what is sent."""
+    parts: list[Json] = ["scheduled_action", str(action.tenant_id), action.origin_key]
+    if action.edits:
+        parts.append(action.edits)
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

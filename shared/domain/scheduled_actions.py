@@ -78,6 +78,7 @@ class ClaimedAction:
     ``line_user`` and ``record`` are None where there is none, or where it is gone: the ids tell
     which. ``table_lives`` is None without a table. ``links`` are the tokens of the execution's
     tracking links by name. ``open_action`` is 0 when the call may have been sent without a receipt.
+    ``edits`` counts how often people changed what it sends.
     ``unreadable``: why what belongs to it could not be read; then nothing may be executed.
     """
 
@@ -115,6 +116,7 @@ class ClaimedAction:
     created_at: datetime
     rule_id: int | None = None
     tracking_link_id: int | None = None
+    edits: int = 0
     links: dict[str, str] = field(default_factory=dict)
     unreadable: str | None = None
 

@@ -16,21 +16,55 @@ from shared.queries.action_lists import ActionFilter, clauses, parameters
 
 # A message that was sent for the old time is refused by the claim, which asks whether it is due.
 # What waits no longer, since its branch is decided, keeps the deadline that it was decided by.
+#
+# What is sent otherwise is another call, under another key, and none of it was ever sent: an intent
+# and a failure for good are those of the call before, and so is what a stepwise action had done. An
+# ok that comes late, from a worker who lost the old call, must not end the new one: the token is
+# new, and with it the row is announced anew. A time that is moved, or another way to take failures,
+# leaves the call what it was.
 _EDIT = """
-UPDATE scheduled_action
-SET execute_at = coalesce(%(execute_at)s, execute_at),
+WITH edited AS MATERIALIZED (
+    SELECT
+        id,
+        %(action_config)s::jsonb IS NOT NULL
+            AND (%(action_type)s::text, %(action_config)s::jsonb - '{on_error,on_unknown}'::text[])
+                IS DISTINCT FROM (action_type, action_config - '{on_error,on_unknown}'::text[])
+            AS anew
+    FROM scheduled_action
+    WHERE id = %(action_id)s AND tenant_id = %(tenant_id)s AND status = 'pending'
+    FOR UPDATE
+)
+UPDATE scheduled_action AS action
+SET execute_at = coalesce(%(execute_at)s, action.execute_at),
     expires_at = CASE
-        WHEN mode = 'waitForTracking' AND branch IS NULL
-            THEN coalesce(%(execute_at)s, expires_at)
-        ELSE expires_at
+        WHEN action.mode = 'waitForTracking' AND action.branch IS NULL
+            THEN coalesce(%(execute_at)s, action.expires_at)
+        ELSE action.expires_at
     END,
-    next_attempt_at = coalesce(%(execute_at)s, next_attempt_at),
-    announce_at = coalesce(%(execute_at)s, announce_at),
-    announcements = CASE WHEN %(execute_at)s IS NULL THEN announcements ELSE 0 END,
-    action_config = coalesce(%(action_config)s, action_config),
-    action_type = coalesce(%(action_type)s, action_type),
+    next_attempt_at = coalesce(%(execute_at)s, action.next_attempt_at),
+    announce_at = CASE
+        WHEN edited.anew THEN coalesce(%(execute_at)s, action.next_attempt_at)
+        ELSE coalesce(%(execute_at)s, action.announce_at)
+    END,
+    announcements = CASE
+        WHEN edited.anew OR %(execute_at)s IS NOT NULL THEN 0
+        ELSE action.announcements
+    END,
+    action_config = coalesce(%(action_config)s, action.action_config),
+    action_type = coalesce(%(action_type)s, action.action_type),
+    edits = action.edits + edited.anew::int,
+    lease_token = CASE WHEN edited.anew THEN gen_random_uuid() ELSE action.lease_token END,
+    open_action = CASE WHEN NOT edited.anew THEN action.open_action END,
+    action_results = CASE
+        WHEN edited.anew AND action.action_results -> 0 -> 'ok' = 'false'
+            THEN jsonb_set(
+                action.action_results #- '{0,progress}' #- '{0,unfinished}', '{0,transient}', 'true'
+            )
+        ELSE action.action_results
+    END,
     updated_at = %(now)s
-WHERE id = %(action_id)s AND tenant_id = %(tenant_id)s AND status = 'pending'
+FROM edited
+WHERE action.id = edited.id
 """
 
 
@@ -45,7 +79,9 @@ def edit(
 ) -> bool:
     """pending -> pending: give an action another time or other settings; None leaves it; notify.
 
-    The deadline of a wait moves with its time. False: it is not pending, or not the tenant's.
+    The deadline of a wait moves with its time. What is sent otherwise is another call: ``edits``
+    counts it, nothing is known to have been sent of it, and messages and workers of the one before
+    mean nothing any more. False: it is not pending, or not the tenant's.
     """
     values = {
         "tenant_id": tenant_id,

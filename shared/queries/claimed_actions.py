@@ -37,6 +37,7 @@ SELECT
     action.source_config::text,
     action.on_expire::text,
     action.origin_key,
+    action.edits,
     action.context::text,
     action.definition_hash,
     action.execution_id,

@@ -16,6 +16,7 @@ from shared.queries.action_moves import (
     rearm,
 )
 from shared.queries.claims import claim_actions
+from shared.queries.work import Finish, finish
 from tests.builders_db import FAR_OFF, LONG_AGO, NOW, insert_tenant, row_of
 from tests.builders_delayed import (
     NOTIFY,
@@ -86,7 +87,76 @@ def test_an_edit_changes_what_is_done_and_leaves_the_time(conn, tenant):
     assert _times(conn, action_id) == (LONG_AGO, None, LONG_AGO, LONG_AGO)
     row = _row(conn, action_id)
     assert (row["action_type"], row["action_config"]) == ("webhook", webhook)
-    assert row["announcements"] == 3
+
+
+CALL = {"type": "api_call", "method": "POST", "url": "https://example.com"}
+CALLED = {
+    "action_type": "api_call",
+    "action_config": Jsonb(CALL),
+    "open_action": 0,
+    "announcements": 3,
+    "announce_at": NOW + SECOND,
+}
+
+
+@pytest.mark.parametrize("changed", [{"url": "https://example.com/2"}, {"type": "webhook"}])
+def test_what_is_sent_otherwise_is_another_call(conn, tenant, changed):
+    failed = {"ok": False, "transient": False, "progress": {"until": 1}, "unfinished": True}
+    action_id = insert_action(conn, tenant, action_results=Jsonb([failed]), **CALLED)
+    before = _row(conn, action_id)
+
+    assert _edit(conn, tenant, action_id, action_config={**CALL, **changed})
+
+    row = _row(conn, action_id)
+    assert (row["edits"], row["open_action"], row["announcements"]) == (1, None, 0)
+    assert row["lease_token"] != before["lease_token"]
+    assert _times(conn, action_id) == (LONG_AGO, None, LONG_AGO, LONG_AGO)
+    assert row["action_results"] == [{"ok": False, "transient": True}]
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        {"execute_at": LATER},
+        {"action_config": CALL},
+        {"action_config": {**CALL, "on_unknown": "fail", "on_error": "continue"}},
+    ],
+)
+def test_a_call_of_which_nothing_else_is_sent_stays_the_same_call(conn, tenant, edited):
+    action_id = insert_action(conn, tenant, **CALLED)
+    before = _row(conn, action_id)
+
+    assert _edit(conn, tenant, action_id, **edited)
+
+    row = _row(conn, action_id)
+    for name in ("edits", "open_action", "lease_token"):
+        assert row[name] == before[name]
+
+
+@pytest.mark.parametrize("edit_first", [True, False])
+def test_an_ok_that_comes_late_ends_only_the_call_that_it_is_of(
+    conn, other_conn, tenant, edit_first
+):
+    action_id = insert_action(conn, tenant, **CALLED)
+    token = _row(conn, action_id)["lease_token"]
+    ok = Finish(id=action_id, lease_token=token, receipts=[], status="done", error=None)
+    changed = {**CALL, "url": "https://example.com/2"}
+
+    def late(session):
+        return finish(session, [ok], kind="scheduled_action")
+
+    def change(session):
+        return _edit(session, tenant, action_id, action_config=changed)
+
+    first, second = (change, late) if edit_first else (late, change)
+    conn.execute("SET lock_timeout = '10ms'")
+    with other_conn.transaction():
+        assert first(other_conn)
+        with pytest.raises(LockNotAvailable):
+            second(conn)
+
+    assert not second(conn)
+    assert _row(conn, action_id)["status"] == ("pending" if edit_first else "done")
 
 
 def test_the_deadline_of_a_wait_moves_with_its_time(conn, tenant):

@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 
 from shared.db.clock import server_now
 from shared.domain.definitions import definition_body, definition_hash
-from shared.queries.action_moves import rearm
+from shared.queries.action_moves import edit, rearm
 from shared.usecases.announce import recover
 from tests.builders_db import LONG_AGO, insert_records, insert_table, insert_tenant
 from tests.builders_delayed import insert_line_user
@@ -268,6 +268,56 @@ def test_a_retry_by_hand_executes_it_under_the_same_key(bench, conn, receiver):
 
     assert state(bench.action(action_id)) == ("done", None)
     assert len({request.headers["idempotency-key"] for request in receiver.requests}) == 1
+
+
+def _change(conn, bench, action_id, config):
+    tenant_id = bench.action(action_id)["tenant_id"]
+    assert edit(
+        conn, tenant_id, action_id, execute_at=None, action_config=config, now=server_now(conn)
+    )
+    conn.execute(
+        "UPDATE scheduled_action SET next_attempt_at = %(past)s, announce_at = %(past)s",
+        {"past": LONG_AGO},
+    )
+
+
+def test_a_call_that_was_edited_has_another_key_and_keeps_it(bench, conn, receiver):
+    receiver.answers = [BUSY, WRONG, OK]
+    action_id = bench.wait(api_call(receiver.url))
+    bench.execute()
+    _change(conn, bench, action_id, api_call(receiver.url, body={"sum": 2}))
+    bench.execute()
+    assert rearm(conn, bench.action(action_id)["tenant_id"], action_id, now=server_now(conn))
+
+    bench.execute()
+
+    assert state(bench.action(action_id)) == ("done", None)
+    first, second, third = [request.headers["idempotency-key"] for request in receiver.requests]
+    assert first != second == third
+
+
+def test_every_edit_of_a_call_makes_another_key(bench, conn, receiver):
+    receiver.answers = [BUSY, BUSY, OK]
+    action_id = bench.wait(api_call(receiver.url))
+    for sum in (1, 2):
+        bench.execute()
+        _change(conn, bench, action_id, api_call(receiver.url, body={"sum": sum}))
+    bench.execute()
+
+    assert len({request.headers["idempotency-key"] for request in receiver.requests}) == 3
+
+
+@pytest.mark.parametrize(("changed", "calls"), [({"body": {}}, 1), ({}, 0)])
+def test_of_an_edited_call_nothing_was_sent_before(bench, conn, receiver, changed, calls):
+    action_id = bench.wait(api_call(receiver.url), open_action=0)
+    _change(conn, bench, action_id, api_call(receiver.url, on_unknown="fail", **changed))
+
+    bench.execute()
+
+    action = bench.action(action_id)
+    assert len(receiver.requests) == calls
+    assert action["status"] == ("done" if calls else "failed")
+    assert calls or "outcome is unknown" in action["error"]
 
 
 def test_the_intent_is_committed_before_the_call(bench):
