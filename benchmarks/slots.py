@@ -103,13 +103,12 @@ def run(conn, config, tenant_id, *, now):
         with conn.transaction():
             sowing = Sowing.of(conn, config, find, "UTC")
             horizon = sowing.horizon(now, since=until)
-            stretch = sowing.stretch(horizon)
-            filled = fill(conn, sowing.filling(now=now, depth=1), stretch)
+            filled = fill(conn, sowing.filling(now=now, depth=1), sowing.stretch(horizon))
         steps.append(time.perf_counter() - step_began)
         counts = {name: count + getattr(filled, name) for name, count in counts.items()}
-        if stretch.until >= horizon.until:
+        if filled.until >= horizon.until:
             break
-        until = stretch.until.replace(tzinfo=None).isoformat()
+        until = filled.until.replace(tzinfo=None).isoformat()
     return figures(counts, steps, time.perf_counter() - began)
 
 

@@ -49,7 +49,7 @@ MAX_HORIZON_DAYS = 90
 MAX_ROWS = 10_000
 """Rows of a roster, with those that ``when`` leaves out."""
 SLOTS_OF_A_STEP = 5_000
-"""What one transaction looks at: about a second on a busy machine, and none may take five."""
+"""What a transaction looks at at most: about a second on a busy machine, and none may take five."""
 
 _COUNTED = ("created", "kept", "pruned")
 
@@ -148,8 +148,8 @@ class MaterializeSlots:
             except AppError as error:
                 raise ActionFailed(error.message) from error
         counts = added(progress, filled)
-        if stretch.until < horizon.until:
-            reached = wall_text(stretch.until)
+        if filled.until < horizon.until:
+            reached = wall_text(filled.until)
             return Unfinished(
                 progress={**counts, "until": reached}, detail=f"slots are made up to {reached}"
             )
@@ -190,6 +190,11 @@ class Sowing:
         roster, rows = _roster(conn, plan)
         return cls(config=config, plan=plan, roster=roster, rows=rows, zone=zone)
 
+    @property
+    def size(self) -> int:
+        """How many slots a step looks at: each trigger of theirs may make as many rows again."""
+        return max(SLOTS_OF_A_STEP // (1 + len(self.plan.target.triggers or [])), 1)
+
     def horizon(self, now: datetime, *, since: object = None) -> Horizon:
         """Return the days ahead, from the wall time ``since`` on."""
         horizon = Horizon.of(now, days=self.config["horizon_days"], zone=self.zone)
@@ -206,7 +211,7 @@ class Sowing:
             gap_minutes=self.config.get("gap_minutes", 0),
             zone=self.zone,
         )
-        return first_stretch(self.roster.lines, grid, horizon, size=SLOTS_OF_A_STEP)
+        return first_stretch(self.roster.lines, grid, horizon, size=self.size)
 
     def filling(self, *, now: datetime, depth: int) -> Filling:
         """Return how the table of slots is filled."""
@@ -215,6 +220,7 @@ class Sowing:
             columns=self.plan.slots,
             roster=self.plan.roster,
             prune=self.config.get("prune", False),
+            most=self.size,
             depth=depth,
             now=now,
         )

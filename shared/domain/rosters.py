@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, tzinfo
 from typing import Any
 
 from shared.domain.columns import Column, cell_fault
@@ -108,6 +108,12 @@ def slot_key(slot: Slot) -> str:
 def start_key(wall: datetime) -> str:
     """Return what the keys of all slots from a wall time on are not less than."""
     return f"slot:{wall_text(wall)}"
+
+
+def start_in(key: str, zone: tzinfo | None) -> datetime:
+    """Return the wall time at which the slot with a key starts."""
+    start = key.removeprefix("slot:")[: len("YYYY-MM-DD HH:MM")]
+    return datetime.fromisoformat(start).replace(tzinfo=zone)
 
 
 def read_line(data: Mapping[str, Any], columns: RosterColumns, slots: SlotColumns) -> RosterLine:

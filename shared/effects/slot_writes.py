@@ -11,7 +11,7 @@ from typing import TypeVar
 from psycopg import Connection
 
 from shared.domain.records import CustomTable
-from shared.domain.rosters import OPEN, SlotColumns, slot_key, start_key, wall_text
+from shared.domain.rosters import OPEN, SlotColumns, slot_key, start_in, start_key, wall_text
 from shared.domain.strict_json import Json
 from shared.effects.record_writes import RecordWrite, follow_write
 from shared.queries.slots import KnownSlot, OpenSlots, insert_slots, list_slots, prune_slots
@@ -26,13 +26,15 @@ _BATCH = 1000
 class Filling:
     """A table that is filled with the slots of a roster; ``prune``: also emptied of others.
 
-    ``depth`` is that of the runs that the writes cause.
+    ``most`` slots that are there are looked at, more if they begin together. ``depth`` is that of
+    the runs that the writes cause.
     """
 
     table: CustomTable
     columns: SlotColumns
     roster: CustomTable
     prune: bool
+    most: int
     depth: int
     now: datetime
 
@@ -44,8 +46,10 @@ class Filling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filled:
-    """What became of the slots of a stretch."""
+    """What became of the slots of a stretch up to ``until``; ``looked_at``: how many there were."""
 
+    until: datetime
+    looked_at: int
     created: int
     kept: int
     pruned: int
@@ -53,15 +57,20 @@ class Filled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Difference:
-    """What there is to do: slots to be made, cells by key, and slots to be taken out."""
+    """What there is to do up to ``until``: slots to be made, cells by key, others to be taken out.
 
+    ``known`` slots were there, ``wanted`` ones are to be.
+    """
+
+    until: datetime
+    known: int
     wanted: int
     missing: Mapping[str, dict[str, Json]]
     gone: Sequence[KnownSlot]
 
 
 def fill(conn: Connection, filling: Filling, stretch: Stretch) -> Filled:
-    """Make a stretch of time what the roster yields, each slot once.
+    """Make a stretch of time, or its beginning, what the roster yields, each slot once.
 
     A slot that is there under its key is kept, be it taken, changed, or deleted by a person. Pruned
     are open ones that are not in the stretch, or not as long. Raises ChainTooDeep.
@@ -70,34 +79,57 @@ def fill(conn: Connection, filling: Filling, stretch: Stretch) -> Filled:
         difference = _compare(conn, filling, stretch)
         pruned = _prune(conn, filling, difference.gone)
         created = _add(conn, filling, difference.missing)
-    return Filled(created=created, kept=difference.wanted - created, pruned=pruned)
+    return _filled(difference, created=created, pruned=pruned)
 
 
 def foresee(conn: Connection, filling: Filling, stretch: Stretch) -> Filled:
     """Return what ``fill`` would do, and do nothing."""
     difference = _compare(conn, filling, stretch)
-    created = len(difference.missing)
-    return Filled(created=created, kept=difference.wanted - created, pruned=len(difference.gone))
+    return _filled(difference, created=len(difference.missing), pruned=len(difference.gone))
+
+
+def _filled(difference: _Difference, *, created: int, pruned: int) -> Filled:
+    return Filled(
+        until=difference.until,
+        looked_at=difference.known + len(difference.missing),
+        created=created,
+        kept=difference.wanted - created,
+        pruned=pruned,
+    )
 
 
 def _compare(conn: Connection, filling: Filling, stretch: Stretch) -> _Difference:
-    wanted = {slot_key(slot): slot for slot in stretch.slots}
-    known = _known(conn, filling, stretch)
+    known, until = _known(conn, filling, stretch)
+    wanted = {slot_key(slot): slot for slot in stretch.slots if slot.start < until}
     gone = [slot for slot in known if filling.prune and _is_past(slot, wanted)]
     there = {slot.key for slot in known} - {slot.key for slot in gone}
     missing = {key: filling.columns.cells(slot) for key, slot in wanted.items() if key not in there}
-    return _Difference(wanted=len(wanted), missing=missing, gone=gone)
-
-
-def _known(conn: Connection, filling: Filling, stretch: Stretch) -> list[KnownSlot]:
-    return list_slots(
-        conn,
-        filling.table,
-        open_slots=filling.open_slots,
-        end=filling.columns.end,
-        first=start_key(stretch.after),
-        until=start_key(stretch.until),
+    return _Difference(
+        until=until, known=len(known), wanted=len(wanted), missing=missing, gone=gone
     )
+
+
+def _known(
+    conn: Connection, filling: Filling, stretch: Stretch
+) -> tuple[list[KnownSlot], datetime]:
+    """Return the slots that are there, and up to which start: a roster may have lost its lines."""
+    most = filling.most
+    while True:
+        found = list_slots(
+            conn,
+            filling.table,
+            open_slots=filling.open_slots,
+            end=filling.columns.end,
+            first=start_key(stretch.after),
+            until=start_key(stretch.until),
+            limit=most + 1,
+        )
+        if len(found) <= most:
+            return found, stretch.until
+        starts = [start_in(slot.key, stretch.after.tzinfo) for slot in found]
+        if starts[0] < starts[most]:
+            return found[: starts.index(starts[most])], starts[most]
+        most *= 2
 
 
 def _is_past(known: KnownSlot, wanted: Mapping[str, Slot]) -> bool:

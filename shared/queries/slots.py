@@ -59,6 +59,7 @@ SELECT
 FROM record
 WHERE table_id = %(table_id)s AND origin_key >= %(first)s AND origin_key < %(until)s
 ORDER BY origin_key
+LIMIT %(limit)s
 """
 
 
@@ -70,14 +71,16 @@ def list_slots(
     end: Column,
     first: str,
     until: str,
+    limit: int,
 ) -> list[KnownSlot]:
-    """Return the slots of a table by key, from ``first`` up to, and not at, ``until``."""
+    """Return the first slots of a table by key, from ``first`` up to, and not at, ``until``."""
     parameters = {
         **open_slots.parameters(),
         "table_id": table.id,
         "end": end.id,
         "first": first,
         "until": until,
+        "limit": limit,
     }
     with conn.cursor(row_factory=class_row(KnownSlot)) as cursor:
         return cursor.execute(_LIST_SLOTS, parameters).fetchall()

@@ -7,7 +7,9 @@ from typing import Any
 
 from psycopg import Connection
 
+from shared.actions.action import Lookup
 from shared.actions.failures import ActionFailed
+from shared.actions.lookups import Remembered
 from shared.actions.materialize_slots import MaterializeSlots, RosterTooLarge, Sowing, added
 from shared.domain.delays import actions_within
 from shared.domain.records import CustomTable
@@ -29,7 +31,7 @@ def preview_slots(
     In order. Counts only, no record and no cell. ``truncated``: they are those of the first days
     alone, or null, since more would have to be looked at than ``most``.
     """
-    lookup = TenantLookup(conn=conn, tenant_id=table.tenant_id)
+    lookup = Remembered(TenantLookup(conn=conn, tenant_id=table.tenant_id))
     look = _Look(conn=conn, lookup=lookup, now=now, room=most)
     return [
         {"trigger_id": trigger.get("id"), "pointer": pointer, **look.at(trigger, action)}
@@ -50,7 +52,7 @@ class _Look:
     """Looks at one action after the other, as long as there is room."""
 
     conn: Connection
-    lookup: TenantLookup
+    lookup: Lookup
     now: datetime
     room: int
 
@@ -73,8 +75,8 @@ class _Look:
         horizon = sowing.horizon(self.now)
         filling = sowing.filling(now=self.now, depth=0)
         while horizon.after < horizon.until and self.room > 0:
-            stretch = sowing.stretch(horizon)
-            counts |= added(counts, foresee(self.conn, filling, stretch))
-            self.room -= len(stretch.slots)
-            horizon = horizon.from_wall(stretch.until)
+            filled = foresee(self.conn, filling, sowing.stretch(horizon))
+            counts |= added(counts, filled)
+            self.room -= filled.looked_at
+            horizon = horizon.from_wall(filled.until)
         return {**counts, "truncated": horizon.after < horizon.until}

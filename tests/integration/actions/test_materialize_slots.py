@@ -444,6 +444,44 @@ def test_a_step_ends_between_two_starts_and_the_next_goes_on_there(office, monke
     assert office.run(prune=True, **horizon) == counts(kept=12)
 
 
+def test_a_step_ends_where_there_are_many_slots_that_the_roster_has_lost(office, monkeypatch):
+    lines = [office.line(who=who, end="10:30") for who in ("ann", "bob")]
+    office.run()
+    office.line(who="zoe", start="23:00", end="24:00")
+    for line in lines:
+        delete_record(office.conn, office.roster, line.id, now=NOW)
+    monkeypatch.setattr(materialize_slots, "SLOTS_OF_A_STEP", 3)
+
+    first = execute(office.config(prune=True), office.context())
+
+    assert first == Unfinished(
+        progress={"created": 0, "kept": 0, "pruned": 2, "until": "2026-12-01 09:30"},
+        detail="slots are made up to 2026-12-01 09:30",
+    )
+    assert office.run(prune=True) == counts(created=2, pruned=4)
+    assert office.told() == ["12-01 23:00 zoe open", "12-01 23:30 zoe open"]
+
+
+def test_slots_that_begin_together_are_looked_at_together(office, monkeypatch):
+    for who in ("ann", "bob", "eve"):
+        office.line(who=who)
+    office.run()
+    monkeypatch.setattr(materialize_slots, "SLOTS_OF_A_STEP", 1)
+
+    first = execute(office.config(), office.context())
+
+    assert first.progress == {"created": 0, "kept": 3, "pruned": 0, "until": "2026-12-01 09:30"}
+    assert office.run() == counts(kept=6)
+
+
+def test_triggers_of_the_slots_make_the_steps_smaller(office, monkeypatch):
+    monkeypatch.setattr(materialize_slots, "SLOTS_OF_A_STEP", 2)
+    office.with_trigger("record_created")
+    office.line(end="10:30")
+
+    assert execute(office.config(), office.context()).progress["created"] == 1
+
+
 def test_more_rows_than_are_read_are_refused(office, monkeypatch):
     monkeypatch.setattr(materialize_slots, "MAX_ROWS", 1)
     office.line()

@@ -38,6 +38,7 @@ def stretch(table):
         "end": "c3",
         "first": "slot:2027-01-01 00:00",
         "until": "slot:2027-01-03 00:00",
+        "limit": 5001,
     }
 
 
