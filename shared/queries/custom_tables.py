@@ -62,6 +62,18 @@ def find_table(conn: Connection, table_id: UUID) -> CustomTable | None:
     return found[0] if found else None
 
 
+_FIND_OUTLINE = SELECT_TABLES.replace("triggers,", "NULL AS triggers,") + _BY_ID
+
+
+def find_outline(conn: Connection, table_id: UUID) -> CustomTable | None:
+    """Return a table as ``find_table`` does, without its triggers, which may be a megabyte.
+
+    That is all that a check asks of the tables that others name, of which there may be many.
+    """
+    found = read_tables(conn, _FIND_OUTLINE, {"table_id": table_id})
+    return found[0] if found else None
+
+
 def get_table(conn: Connection, table_id: UUID) -> CustomTable:
     """Return a live table, of whatever tenant; raises NotFound when it is absent or trashed."""
     return _live(find_table(conn, table_id), table_id)

@@ -14,6 +14,7 @@ from psycopg import Connection
 
 from shared.actions.action import Lookup
 from shared.actions.definition_checks import check_workflow
+from shared.actions.lookups import Remembered
 from shared.actions.registry import check_actions
 from shared.domain.column_renames import (
     rename_in_actions,
@@ -98,7 +99,8 @@ def _can_break(before: CustomTable, after: CustomTable) -> bool:
 
 
 def _lookup(conn: Connection, table: CustomTable) -> Lookup:
-    return _With(lookup=TenantLookup(conn=conn, tenant_id=table.tenant_id), table=table)
+    lookup = Remembered(TenantLookup(conn=conn, tenant_id=table.tenant_id))
+    return _With(lookup=lookup, table=table)
 
 
 def _new(old: Iterable[Fault], new: Iterable[Fault]) -> tuple[Fault, ...]:

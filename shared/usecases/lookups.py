@@ -9,7 +9,7 @@ from shared.domain.commands import Command
 from shared.domain.records import CustomTable
 from shared.domain.workflows import Workflow
 from shared.queries.commands import find_command
-from shared.queries.custom_tables import find_table
+from shared.queries.custom_tables import find_outline
 from shared.queries.workflows import find_workflow
 
 
@@ -21,8 +21,8 @@ class TenantLookup:
     tenant_id: UUID
 
     def find_table(self, table_id: UUID) -> CustomTable | None:
-        """Return the tenant's live table, or None."""
-        found = find_table(self.conn, table_id)
+        """Return the tenant's live table without its triggers, or None."""
+        found = find_outline(self.conn, table_id)
         if found is None or found.trashed_at is not None or found.tenant_id != self.tenant_id:
             return None
         return found

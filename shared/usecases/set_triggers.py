@@ -10,6 +10,7 @@ from uuid import UUID
 from psycopg import Connection
 
 from shared.actions.action import Lookup
+from shared.actions.lookups import Remembered
 from shared.actions.registry import check_actions as check_registered_actions
 from shared.domain.columns import Column
 from shared.domain.commands import Command
@@ -31,7 +32,7 @@ from shared.domain.triggers import (
 from shared.domain.workflows import Workflow
 from shared.errors import Fault, InvalidInput, StaleVersion
 from shared.queries.commands import find_command
-from shared.queries.custom_tables import find_table, get_table, lock_table, update_definition
+from shared.queries.custom_tables import find_outline, get_table, lock_table, update_definition
 from shared.queries.tenants import share_tenant
 from shared.queries.trigger_states import lock_all_states
 from shared.queries.workflows import find_workflow
@@ -72,8 +73,11 @@ class _Stored:
     channel_id: UUID | None
 
     def find_table(self, table_id: UUID) -> CustomTable | None:
-        """Return the tenant's live table, or None; outside the channel only one named before."""
-        found = find_table(self.conn, table_id)
+        """Return the tenant's live table without triggers, or None.
+
+        Outside the channel only one that was named before.
+        """
+        found = find_outline(self.conn, table_id)
         if found is None or found.trashed_at or found.tenant_id != self.table.tenant_id:
             return None
         is_near = self.channel_id in (None, found.channel_id)
@@ -118,7 +122,7 @@ def trigger_list_faults(
 
     ``states`` are all that the table ever had.
     """
-    lookup = _Stored(conn=conn, table=table, channel_id=channel_id)
+    lookup = Remembered(_Stored(conn=conn, table=table, channel_id=channel_id))
     try:
         _checked(raw_triggers, table, states, check_registered_actions, lookup)
     except InvalidInput as error:
@@ -186,7 +190,7 @@ def accepted_triggers(
 
     Nothing is written. ``states`` are all that the table ever had. Raises as ``set_triggers`` does.
     """
-    lookup = _Stored(conn=conn, table=table, channel_id=channel_id)
+    lookup = Remembered(_Stored(conn=conn, table=table, channel_id=channel_id))
     triggers = _checked(raw_triggers, table, states, check_actions, lookup)
     check_trigger_room(
         conn, table.tenant_id, before=_length(table.triggers), after=len(triggers), now=now

@@ -2,6 +2,7 @@ import re
 from uuid import uuid4
 
 import pytest
+from psycopg import Cursor
 
 from shared.domain.columns import Column
 from shared.domain.faults import child
@@ -453,3 +454,22 @@ def test_a_lost_state_is_made_again_by_the_next_save(conn):
 
     assert again.revision == saved.revision
     assert state_of(conn).anchor_at == NOW + MINUTE
+
+
+def test_a_table_that_many_triggers_name_is_looked_up_once(conn):
+    table = insert_table(conn)
+    other = insert_table(conn, tenant_id=table.tenant_id)
+    write = {"type": "create_record", "table_id": str(other.id), "data": {"title": "$row.title"}}
+    looked_up = []
+
+    class Noting(Cursor):
+        def execute(self, query, params=None, **options):
+            if params and params.get("table_id") == other.id:
+                looked_up.append(query)
+            return super().execute(query, params, **options)
+
+    conn.cursor_factory = Noting
+    save(conn, table, *(a_trigger(actions=[write, write]) for _ in range(3)))
+
+    [query] = looked_up
+    assert "NULL AS triggers" in query  # they may be a megabyte
