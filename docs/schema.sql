@@ -693,7 +693,7 @@ GRANT INSERT TO duebook_worker
     ON occurrence;
 
 GRANT SELECT TO duebook_worker
-    ON command, custom_table, line_user, schema_migration, signing_key, tenant, trigger_state, workflow, workflow_version;
+    ON backlog, command, custom_table, line_user, schema_migration, signing_key, tenant, trigger_state, workflow, workflow_version;
 
 GRANT SELECT, INSERT TO duebook_worker
     ON chat_message, definition, fresh_value, workflow_execution;
@@ -703,6 +703,3 @@ GRANT SELECT, INSERT, UPDATE TO duebook_worker
 
 GRANT SELECT, INSERT, UPDATE, DELETE TO duebook_worker
     ON due_value;
-
-GRANT SELECT, UPDATE TO duebook_worker
-    ON backlog;

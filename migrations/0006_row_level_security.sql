@@ -157,6 +157,6 @@ GRANT INSERT ON
 TO duebook_worker;
 GRANT UPDATE ON
     record, due_value, trigger_run, scheduled_action, tracking_link, tracking_click, staged_change,
-    worker, backlog
+    worker
 TO duebook_worker;
 GRANT DELETE ON due_value TO duebook_worker;
