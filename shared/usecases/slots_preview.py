@@ -19,6 +19,8 @@ from shared.usecases.lookups import TenantLookup
 
 MAX_LOOKED_AT = 50_000
 """Rows of rosters and slots that one preview looks at: about a second."""
+OF_AN_ACTION = 100
+"""What an action counts as beside its rows and slots: there may be thousands without any."""
 
 _COUNTED = ("created", "kept", "pruned", "invalid")
 
@@ -61,6 +63,7 @@ class _Look:
         told: dict[str, Json] = {**dict.fromkeys(_COUNTED), "error": None, "truncated": True}
         if self.room <= 0:
             return told
+        self.room -= OF_AN_ACTION
         zone = str((trigger.get("schedule") or {}).get("timezone", "UTC"))
         try:
             return told | self._counts(Sowing.of(self.conn, action, self.lookup.find_table, zone))

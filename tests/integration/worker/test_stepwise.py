@@ -11,7 +11,7 @@ from shared.domain.columns import Column
 from shared.queries import slots
 from shared.queries.custom_tables import trash_table
 from shared.usecases.set_triggers import set_triggers
-from shared.usecases.slots_preview import preview_slots
+from shared.usecases.slots_preview import OF_AN_ACTION, preview_slots
 from tests.builders_db import insert_records, insert_table
 from tests.integration.worker.runs import notify
 
@@ -207,16 +207,16 @@ def test_a_preview_looks_at_so_much_and_tells(conn, target, make_slots):
         return [(action["created"], action["truncated"]) for action in actions]
 
     # Three lines, and two slots at a time.
-    assert told(2 * (3 + ALL)) == [(ALL, False), (ALL, False)]
-    assert told(3 + ALL + 1) == [(ALL, False), (0, True)]
-    assert told(4) == [(2, True), (None, True)]
+    assert told(2 * (OF_AN_ACTION + 3 + ALL)) == [(ALL, False), (ALL, False)]
+    assert told(OF_AN_ACTION + 3 + ALL + 1) == [(ALL, False), (0, True)]
+    assert told(OF_AN_ACTION + 4) == [(2, True), (None, True)]
 
 
 def test_a_preview_counts_rows_that_when_leaves_out(conn, target, make_slots):
     nobody = [{"column": "who", "op": "eq", "value": "nobody"}]
     action = {**make_slots, "roster": {**make_slots["roster"], "when": nobody}}
 
-    told = _preview_of_three(conn, target, action, most=6)
+    told = _preview_of_three(conn, target, action, most=2 * (OF_AN_ACTION + 3))
 
     assert [(one["created"], one["truncated"]) for one in told] == [
         (0, False),
@@ -228,7 +228,7 @@ def test_a_preview_counts_rows_that_when_leaves_out(conn, target, make_slots):
 def test_a_preview_counts_rows_of_rosters_that_are_too_large(conn, target, make_slots, monkeypatch):
     monkeypatch.setattr(materialize_slots, "MAX_ROWS", 2)
 
-    told = _preview_of_three(conn, target, make_slots, most=6)
+    told = _preview_of_three(conn, target, make_slots, most=2 * (OF_AN_ACTION + 3))
 
     too_large = "the roster has more rows than are read at most: 2"
     assert [one["error"] for one in told] == [too_large, too_large, None]
