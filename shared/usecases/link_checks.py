@@ -14,18 +14,23 @@ from shared.queries.tracking import find_link
 
 
 def unknown_links(
-    conn: Connection, tenant_id: UUID, actions: Iterable[tuple[str, dict[str, Any]]]
+    conn: Connection,
+    tenant_id: UUID,
+    actions: Iterable[tuple[str, dict[str, Any]]],
+    *,
+    on_events: bool = True,
 ) -> Iterator[Fault]:
     """Give the actions, each with its pointer, that wait for a link which the tenant does not have.
 
     The actions are valid but for that. Nothing could ever come of one: the link is named by no
-    template, and a token is never made again.
+    template, and a token is never made again. Templates are those of rules and workflows, or, not
+    ``on_events``, of triggers.
     """
     for pointer, action in actions:
         delay = delay_of(action)
         if delay is None or delay.tracking_link is None:
             continue
-        if any(True for _ in tokens_in(delay.tracking_link, on_events=True)):
+        if any(True for _ in tokens_in(delay.tracking_link, on_events=on_events)):
             continue
         link = find_link(conn, token_in(delay.tracking_link))
         if link is None or link.tenant_id != tenant_id:

@@ -1,10 +1,10 @@
 """Set the triggers of a table: a full replace, checked and stored as a whole or not at all."""
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Protocol, get_args
+from typing import Any, Protocol, get_args
 from uuid import UUID
 
 from psycopg import Connection
@@ -38,6 +38,7 @@ from shared.queries.trigger_states import lock_all_states
 from shared.queries.workflows import find_workflow
 from shared.usecases.align_backlogs import align_backlogs, check_backlogs
 from shared.usecases.align_states import align_states, is_same_json
+from shared.usecases.link_checks import unknown_links
 from shared.usecases.tenant_limits import check_trigger_room
 
 MAX_TRIGGERS = 100
@@ -124,7 +125,7 @@ def trigger_list_faults(
     """
     lookup = Remembered(_Stored(conn=conn, table=table, channel_id=channel_id))
     try:
-        _checked(raw_triggers, table, states, check_registered_actions, lookup)
+        _checked(conn, raw_triggers, table, states, check_registered_actions, lookup)
     except InvalidInput as error:
         return error.faults
     return ()
@@ -191,7 +192,7 @@ def accepted_triggers(
     Nothing is written. ``states`` are all that the table ever had. Raises as ``set_triggers`` does.
     """
     lookup = Remembered(_Stored(conn=conn, table=table, channel_id=channel_id))
-    triggers = _checked(raw_triggers, table, states, check_actions, lookup)
+    triggers = _checked(conn, raw_triggers, table, states, check_actions, lookup)
     check_trigger_room(
         conn, table.tenant_id, before=_length(table.triggers), after=len(triggers), now=now
     )
@@ -204,6 +205,7 @@ def _length(stored: object) -> int:
 
 
 def _checked(
+    conn: Connection,
     raw: object,
     table: CustomTable,
     states: Sequence[TriggerState],
@@ -227,9 +229,17 @@ def _checked(
         faults += under(child("/triggers", index), in_document_order(one.raw, found))
         if len(faults) >= MAX_TOLD:
             break
+    faults = faults or list(unknown_links(conn, table.tenant_id, _pointed(raw), on_events=False))
     if faults:
-        raise InvalidInput.of(faults)
+        raise InvalidInput.of(faults[:MAX_TOLD])
     return [one.trigger for one in read if one.trigger is not None]
+
+
+def _pointed(triggers: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Give the actions of valid triggers, each with its pointer."""
+    for index, trigger in enumerate(triggers):
+        for position, action in enumerate(trigger.get("actions") or []):
+            yield f"/triggers/{index}/actions/{position}", action
 
 
 def _action_faults(

@@ -201,7 +201,7 @@ def test_the_triggers_of_other_tables_that_write_the_column_are_rewritten(conn):
 def test_what_other_tables_write_when_a_delay_expires_is_rewritten(conn):
     table = insert_table(conn)
     create = {"type": "create_record", "table_id": str(table.id), "data": {"title": "x"}}
-    wait = {"mode": "waitForTracking", "expiresSeconds": 60, "trackingLink": "abc"}
+    wait = {"mode": "waitForTracking", "expiresSeconds": 60, "trackingLink": "$row.title"}
     other = insert_table(conn, tenant_id=table.tenant_id)
     delete = {"type": "delete_record", "delay": {**wait, "on_expire": [create]}}
     save(conn, other, a_known(schedule=DATE, actions=[delete]))

@@ -12,6 +12,7 @@ from shared.usecases.manage_tables import trash_table
 from shared.usecases.set_triggers import MAX_TRIGGERS, set_triggers
 from tests.builders import AN_ACTION, SCHEDULES, a_trigger
 from tests.builders_db import COLUMNS, NOW, insert_table, insert_tenant, row_of
+from tests.builders_delayed import insert_link
 from tests.integration.usecases.world import (
     CLOCKS,
     CRON,
@@ -299,6 +300,25 @@ def test_a_delay_is_stored_as_it_was_written(conn):
 
     assert [action["delay"] for action in stored["actions"]] == delays
     assert save(conn, table, stored).revision == 2
+
+
+@pytest.mark.parametrize("form", ["{}", "https://links.example/t/{}"])
+def test_an_action_may_wait_for_a_link_of_its_own_tenant_that_it_names(conn, form):
+    table = insert_table(conn)
+    [own, foreign] = [
+        row_of(conn, "tracking_link", insert_link(conn, tenant_id))["token"]
+        for tenant_id in (table.tenant_id, insert_tenant(conn))
+    ]
+
+    def waiting(token):
+        wait = {**A_WAIT, "trackingLink": form.format(token)}
+        return a_known(schedule=DATE, actions=[NOTIFY, {**NOTIFY, "delay": wait}])
+
+    for token in (foreign, own[:-1], "$event.link"):
+        [fault] = _faults(conn, table, waiting(token))
+        assert fault.code == "tracking_link_unknown"
+        assert fault.pointer == "/triggers/0/actions/1/delay/trackingLink"
+    assert save(conn, table, waiting(own)).revision == 2
 
 
 def test_the_faults_of_delays_are_told_where_they_are(conn):
