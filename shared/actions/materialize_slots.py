@@ -192,8 +192,12 @@ class Sowing:
 
     @property
     def size(self) -> int:
-        """How many slots a step looks at: each trigger of theirs may make as many rows again."""
-        return max(SLOTS_OF_A_STEP // (1 + len(self.plan.target.triggers or [])), 1)
+        """How many slots a step looks at: each trigger of theirs may make as many rows again.
+
+        Not less than a tenth, since each step reads the roster anew.
+        """
+        triggers = len(self.plan.target.triggers or [])
+        return max(SLOTS_OF_A_STEP // (1 + triggers), SLOTS_OF_A_STEP // 10, 1)
 
     def horizon(self, now: datetime, *, since: object = None) -> Horizon:
         """Return the days ahead, from the wall time ``since`` on."""
