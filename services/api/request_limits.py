@@ -129,13 +129,21 @@ def client_address(environ: dict[str, Any], *, trusted_proxies: int) -> str:
     if 0 < trusted_proxies <= len(said):
         peer = said[-trusted_proxies].strip()
     try:
-        address = ip_address(peer)
+        address = ip_address(_without_port(peer))
     except ValueError:
         return "unknown"
     if not isinstance(address, IPv6Address):
         return str(address)
     mapped = address.ipv4_mapped
     return str(mapped or IPv6Network((int(address), 64), strict=False).network_address)
+
+
+def _without_port(peer: str) -> str:
+    """Return the address of a peer, of which some proxies tell the port too."""
+    if peer.startswith("["):
+        return peer[1:].partition("]")[0]
+    host, _, port = peer.partition(":")
+    return peer if ":" in port else host
 
 
 def _exceeded(limit: str, message: str, wait: float) -> RateExceeded:
