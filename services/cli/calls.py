@@ -93,12 +93,19 @@ class Api:
         self, path: str, *, query: Mapping[str, object] | None = None, limit: int | None = None
     ) -> Iterator[dict[str, Any]]:
         """Yield the items of a list, page after page, at most ``limit``."""
+        for page in self.pages(path, query=query, limit=limit):
+            yield from page["items"]
+
+    def pages(
+        self, path: str, *, query: Mapping[str, object] | None = None, limit: int | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the pages of a list, at most ``limit`` items in all."""
         cursor = None
         left = limit
         while left is None or left > 0:
             size = _PAGE if left is None else min(left, _PAGE)
             page = self.call("GET", path, query={**(query or {}), "limit": size, "cursor": cursor})
-            yield from page["items"]
+            yield page
             left = None if left is None else left - len(page["items"])
             cursor = page["next_cursor"]
             if cursor is None:

@@ -16,11 +16,12 @@ from services.cli.commands.changes import changes
 from services.cli.commands.dead_letters import dead_letters
 from services.cli.commands.dev import dev
 from services.cli.commands.doctor import doctor
-from services.cli.commands.questions import simulate, timeline, why
+from services.cli.commands.questions import timeline, why
 from services.cli.commands.records import records
 from services.cli.commands.runs import runs
 from services.cli.commands.schedules import preview, tick
 from services.cli.commands.setup import migrate, openapi
+from services.cli.commands.simulation import simulate
 from services.cli.commands.tables import tables
 from services.cli.commands.tokens import token
 from shared.errors import AppError, InvalidInput, Unavailable

@@ -45,7 +45,7 @@ def clock_arm(conn: Connection, ready: Ready, *, now: datetime) -> Arm:
         "due_at": second(verdict.due_at),
         "due_now": verdict.due_now,
         "active_run": active_run,
-        "warnings": _warnings(ready),
+        "warnings": warnings_of(ready),
     }
 
 
@@ -60,7 +60,7 @@ def date_arm(ready: Ready, counts: Mapping[str, int], *, live_records: int) -> A
         **counts,
         "unscanned": live_records - scanned,
         "truncated": live_records > scanned,
-        "warnings": _warnings(ready),
+        "warnings": warnings_of(ready),
     }
 
 
@@ -112,7 +112,8 @@ def _class_of(ready: Ready, page: DatePage) -> str:
     return next(name for name, count in counts.items() if count)
 
 
-def _warnings(ready: Ready) -> list[Json]:
+def warnings_of(ready: Ready) -> list[Json]:
+    """Return what a person should know of a sound trigger, by the codes of the preview."""
     trigger = ready.trigger
     never = trigger.schedule is not None and never_matches(trigger.schedule)
     told = {

@@ -18,6 +18,8 @@ from shared.errors import Fault, InvalidInput
 from shared.queries.custom_tables import get_table
 from shared.usecases.known_triggers import get_known
 from shared.usecases.preview import snapshot
+from shared.usecases.preview_arms import warnings_of
+from shared.usecases.scheduled_triggers import Ready
 from shared.usecases.timeline_items import Asked, Item, Place, items_ahead, past_items
 
 MAX_RANGE = timedelta(days=366)
@@ -91,7 +93,7 @@ def timeline(
         evaluated_at=now,
         from_at=from_at,
         to_at=to_at,
-        warnings=known.warnings,
+        warnings=warnings_of(known.met) if isinstance(known.met, Ready) else known.warnings,
         error_codes=known.error_codes,
         complete=state is None or state.kind != "date_column_reached" or state.caught_up,
         items=found[:limit],

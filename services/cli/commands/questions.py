@@ -1,8 +1,7 @@
-"""Commands that ask about triggers: ``simulate``, ``timeline``, ``why``."""
+"""Commands that ask about a stored trigger: ``why``, ``timeline``."""
 
 import json
-import sys
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -10,10 +9,8 @@ import click
 from services.cli.api import TABLES, Api, api_of_moderator, api_option, find_table
 from services.cli.output import json_option, say_json, say_members, say_table
 from services.cli.spans import beside, on_the_clock
-from shared.domain.strict_json import loads
 from shared.errors import AppError
 
-_REFUSED = 1
 _WORDS = {
     "due_now": "it is due",
     "scheduled_for_future": "its time has not come",
@@ -44,103 +41,14 @@ def find_trigger(api: Api, table: dict[str, Any], name_or_id: str) -> str:
         message = f"several triggers are named '{name_or_id}': {', '.join(found)}"
         raise AppError(message, code="trigger_ambiguous")
     if not found and not name_or_id.startswith("trg_"):
-        raise AppError(f"there is no trigger '{name_or_id}'", code="trigger_not_found")
+        message = f"table '{table['name']}' has no trigger '{name_or_id}'"
+        raise AppError(message, code="trigger_not_found")
     return found[0] if found else name_or_id
 
 
 def trigger_path(table: dict[str, Any], trigger: str) -> str:
     """Return the address of a trigger."""
     return f"{TABLES}/{table['id']}/triggers/{trigger}"
-
-
-@click.command(short_help="Tell what triggers would do before they are saved.")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.option("--table", required=True, help="Their table (name or id).")
-@api_option
-@json_option
-def simulate(file: str, table: str, api_url: str, as_json: bool) -> None:
-    """Tell what the triggers in FILE (- for the input) would do to all rows of a table.
-
-    FILE has a JSON list of triggers, or an object with one under "triggers". Nothing is stored. The
-    exit code is 1 if a save would be refused.
-    """
-    api = api_of_moderator(api_url)
-    found = find_table(api, table)
-    triggers = _triggers_in(file)
-    told = api.call(
-        "POST", f"{TABLES}/{found['id']}/triggers/simulate", body={"triggers": triggers}
-    )
-    if as_json:
-        say_json(told)
-    else:
-        _say_simulation(found["name"], told)
-    if told["errors"]:
-        sys.exit(_REFUSED)
-
-
-def _triggers_in(file: str) -> object:
-    document = loads(sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes())
-    return document.get("triggers") if isinstance(document, dict) else document
-
-
-def _say_simulation(table: str, told: dict[str, Any]) -> None:
-    now = told["evaluated_at"]
-    click.echo(f"{table}: {told['live_records']} records at {now} UTC; nothing is stored")
-    say_table(
-        [_simulated_row(arm, now=now) for arm in told["triggers"]],
-        {
-            "trigger": "trigger",
-            "kind": "kind",
-            "at_once": "fires at once",
-            "since": "oldest due",
-            "later": "in 24 h",
-            "why": "why",
-            "warnings": "warnings",
-        },
-        empty="no trigger is on schedule",
-    )
-    for arm in told["triggers"]:
-        for window in arm.get("upcoming", []):
-            odd = f"  {', '.join(window['notes'])}" if window["notes"] else ""
-            moment = f"{window['at']}Z, {beside(window['at'], now)}"
-            click.echo(f"  {arm['kind']}  {on_the_clock(window)}  ({moment}){odd}")
-    if told["errors"]:
-        click.echo("a save would be refused:")
-    for error in told["errors"]:
-        click.echo(f"  {error['pointer']}: {error['detail']}")
-
-
-def _simulated_row(arm: dict[str, Any], *, now: str) -> dict[str, Any]:
-    oldest = arm.get("oldest_due_at")
-    due = arm.get("due_now")
-    return {
-        "trigger": arm["trigger_id"] or "new",
-        "kind": arm["kind"],
-        "at_once": int(due) if isinstance(due, bool) else due,
-        "since": None if oldest is None else f"{oldest}Z, {beside(oldest, now)}",
-        "later": arm.get("fires_within_24_hours"),
-        "why": why_of_arm(arm),
-        "warnings": ", ".join(arm["warnings"]) or None,
-    }
-
-
-def why_of_arm(arm: dict[str, Any]) -> str:
-    """Return what an arm of the preview says beside its counts of what is due."""
-    match arm["kind"]:
-        case "invalid":
-            return ", ".join(arm["error_codes"])
-        case "date_column_reached":
-            more = f", {arm['unscanned']} records not looked at" if arm["truncated"] else ""
-            return (
-                f"{arm['already_fired']} fired, {arm['scheduled_for_future']} ahead, "
-                f"{arm['when_filter_mismatch']} not matching, "
-                f"{arm['missing_schedule_value']} missing, "
-                f"{arm['invalid_schedule_value']} invalid{more}"
-            )
-        case _:
-            active = ", a run is active" if arm["active_run"] else ""
-            last = arm["last_consumed_window_at"] or "never"
-            return f"window {arm['due_at'] or 'not reached'}, last {last}{active}"
 
 
 @click.command(short_help="Tell why a trigger fires, or does not.")
@@ -245,7 +153,10 @@ def timeline(
     found = find_table(api, table)
     path = trigger_path(found, find_trigger(api, found, trigger))
     query = {"from": since, "to": until}
-    items = list(api.items(f"{path}/timeline", query=query, limit=limit))
+    pages = list(api.pages(f"{path}/timeline", query=query, limit=limit))
+    items = [item for page in pages for item in page["items"]]
+    for note in _notes(pages[0]):
+        click.echo(note, err=True)
     if as_json:
         say_json(items)
         return
@@ -260,6 +171,17 @@ def timeline(
         },
         empty="nothing in this time",
     )
+
+
+def _notes(page: dict[str, Any]) -> Iterator[str]:
+    """Yield what a list of moments does not say by itself."""
+    codes, warnings = page["error_codes"], page["warnings"]
+    if warnings:
+        yield f"warnings: {', '.join(warnings)}"
+    if codes:
+        yield f"the trigger is broken, nothing lies ahead: {', '.join(codes)}"
+    elif not page["complete"] and "trigger_removed" not in warnings:
+        yield "not all rows were looked at yet: more may lie ahead"
 
 
 def _moment(item: dict[str, Any]) -> dict[str, Any]:

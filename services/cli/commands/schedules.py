@@ -13,7 +13,8 @@ from services.cli.api import (
     api_option,
     find_table,
 )
-from services.cli.commands.questions import trigger_path, why_of_arm
+from services.cli.commands.questions import trigger_path
+from services.cli.commands.simulation import why_of_arm
 from services.cli.output import json_option, say_json, say_members, say_table
 from services.cli.spans import beside, on_the_clock
 from shared.db.connection import connect

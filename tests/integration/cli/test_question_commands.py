@@ -5,8 +5,10 @@ import json
 import pytest
 
 from shared.db.clock import server_now
+from shared.domain.on_existing import OnExisting
 from shared.effects.record_writes import create_records
 from shared.queries.custom_tables import get_table
+from shared.usecases.manage_tables import alter_table
 from shared.usecases.set_triggers import set_triggers
 from shared.usecases.tick import tick
 from tests.builders import AN_ACTION
@@ -65,6 +67,7 @@ def test_simulate_tells_what_a_file_of_triggers_would_do(on_api, tmp_path, table
     assert "orders: 3 records" in shown.stdout
     assert "0 fired, 1 ahead, 1 not matching, 0 missing, 0 invalid" in shown.stdout
     assert shown.stdout.count(" 09:00 +08:00 ") == 10
+    assert shown.stdout.count("\n  morning  ") == 10
 
 
 def test_simulate_ends_with_1_where_a_save_would_be_refused(on_api, tmp_path, table):
@@ -127,10 +130,26 @@ def test_timeline_tells_what_was_and_what_comes(on_api, conn, table, records):
     assert far.stdout.startswith("nothing in this time")
 
 
+def test_timeline_says_what_its_moments_do_not(on_api, conn, table, records):
+    drip = OnExisting(mode="drip", per_minute=1)
+    unwalked = on_api.run("timeline", "orders", "remind", "--json")
+    set_triggers(conn, table.id, [], now=server_now(conn))
+    set_triggers(conn, table.id, TRIGGERS, now=server_now(conn), on_existing=drip)
+    dripping = on_api.run("timeline", "orders", "remind")
+    alter_table(conn, table.id, raw_columns=[], now=server_now(conn))
+    broken = on_api.run("timeline", "orders", "remind")
+
+    assert json.loads(unwalked.stdout) == []
+    assert unwalked.stderr == "not all rows were looked at yet: more may lie ahead\n"
+    assert dripping.stderr.startswith("warnings: backlog_dripping\n")
+    nothing = "the trigger is broken, nothing lies ahead: when_column_missing, schedule_column_"
+    assert broken.stderr.splitlines()[-1].startswith(nothing)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["why", "orders", "other"], "there is no trigger 'other'"),
+        (["why", "orders", "other"], "table 'orders' has no trigger 'other'"),
         (["why", "orders", "trg_ffffffffffff"], "the table has no trigger 'trg_ffffffffffff'"),
         (["why", "orders", "remind"], "say which by record_id"),
         (["why", "nothing", "remind"], "there is no table 'nothing'"),
