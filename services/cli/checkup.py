@@ -87,7 +87,7 @@ def _migrations(conn: Connection) -> Check:
         return Check(
             name="migrations",
             state="failed",
-            found=f"missing: {', '.join(missing)}; run duebook migrate",
+            found=f"run duebook migrate; missing: {', '.join(missing)}",
         )
     return Check(name="migrations", state="ok", found="all of this release are applied")
 

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 
 from psycopg import Connection
 
+from services.cli.plan_text import shown
 from shared.domain.tenants import Tenant
 from shared.errors import AppError, NotFound
 from shared.queries.tenants import list_tenants
 
 _PAGE = 1000
+_TOLD = 10
 
 
 def find_tenant(conn: Connection, name_or_id: str) -> Tenant:
@@ -16,7 +18,8 @@ def find_tenant(conn: Connection, name_or_id: str) -> Tenant:
     for tenant in _tenants(conn):
         if name_or_id in (tenant.name, str(tenant.id)):
             return tenant
-    raise NotFound(f"there is no tenant '{name_or_id}'", code="tenant_not_found")
+    others = f": there is {_named(conn)}" if list_tenants(conn, limit=1) else ""
+    raise NotFound(f"there is no tenant '{name_or_id}'{others}", code="tenant_not_found")
 
 
 def the_only_tenant(conn: Connection) -> Tenant:
@@ -26,7 +29,14 @@ def the_only_tenant(conn: Connection) -> Tenant:
         return found[0]
     if not found:
         raise NotFound("there is no tenant", code="tenant_not_found")
-    raise AppError("there are several tenants: say which with --tenant", code="tenant_ambiguous")
+    message = f"there are several tenants, {_named(conn)}: say which with --tenant"
+    raise AppError(message, code="tenant_ambiguous")
+
+
+def _named(conn: Connection) -> str:
+    """Return the names of the tenants, of many the first ones."""
+    names = [f"'{shown(one.name)}'" for one in list_tenants(conn, limit=_TOLD + 1)]
+    return ", ".join(names if len(names) <= _TOLD else [*names[:_TOLD], "…"])
 
 
 def _tenants(conn: Connection) -> Iterator[Tenant]:

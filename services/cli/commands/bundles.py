@@ -12,6 +12,7 @@ from services.cli.api import Api, Refused, api_of_moderator, api_option
 from services.cli.output import json_anyway_option, json_option, say_json
 from services.cli.plan_text import changes_of, counted, say_plan, shown
 from shared.domain.on_existing import MAX_PER_MINUTE, MODES
+from shared.errors import AppError
 
 _MEDIA = "application/x-ndjson"
 _CHANGES = 2
@@ -47,7 +48,11 @@ _file_argument = click.argument(
 
 
 def _read(file: str) -> bytes:
-    return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    """Return a document; raises AppError for an empty one, such as an export that failed leaves."""
+    document = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    if not document.strip():
+        raise AppError("the document is empty", code="bundle_empty")
+    return document
 
 
 @click.command(short_help="Write all definitions as a document.")
@@ -151,6 +156,8 @@ def _refusals() -> Iterator[None]:
     except Refused as refused:
         for error in refused.errors:
             line, _, place = error["pointer"].removeprefix("/").partition("/")
+            if not line.isdecimal():  # of the query: the refusal itself says it
+                continue
             where = f"line {line}" + (f", /{place}" if place else "")
             click.echo(f"{shown(where)}: {shown(error['detail'])}", err=True)
         raise

@@ -138,6 +138,23 @@ def test_every_fault_is_told_with_its_line(on_api, exported):
     assert refused.stderr.splitlines()[1] == "line 4, /columns: columns is missing"
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "told"),
+    [
+        ("\n", [], "Error: the document is empty\n"),
+        (None, ["--per-minute", 3], "Error: per_minute is for on_existing drip, "),
+    ],
+)
+def test_a_fault_of_no_line_is_told_once(on_api, exported, text, options, told):
+    exported.write_text(exported.read_text() if text is None else text)
+
+    refused = on_api.run("plan", exported, *options)
+
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith(told)
+    assert len(refused.stderr.splitlines()) == 1
+
+
 def test_an_apply_shows_the_plan_and_asks(on_api, exported, orders):
     edit(exported, named("trigger", "other"))
 

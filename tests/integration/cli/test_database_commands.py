@@ -71,10 +71,11 @@ def test_a_first_token_can_bring_its_tenant(on_database, conn):
     assert name == "acme"
 
 
-def test_an_unknown_tenant_is_told_in_one_line(on_database):
+def test_an_unknown_tenant_is_told_in_one_line_with_those_there_are(on_database, tenant):
     done = on_database.run("token", "list", "--tenant", "nobody")
 
-    assert (done.exit_code, done.stderr) == (1, "Error: there is no tenant 'nobody'\n")
+    told = f"Error: there is no tenant 'nobody': there is '{tenant.name}'\n"
+    assert (done.exit_code, done.stderr) == (1, told)
 
 
 @pytest.mark.parametrize(

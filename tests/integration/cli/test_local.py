@@ -84,7 +84,7 @@ def test_a_single_tenant_need_not_be_named(database_url, conn, table):
     create_tenant(conn, name="theirs", key_secret=b"k" * 32, now=server_now(conn))
     refused = nowhere.run_apart("tables", "--database", database_url)
     assert refused.returncode == 1
-    assert "say which with --tenant" in refused.stderr
+    assert "several tenants, 'ours', 'theirs': say which with --tenant" in refused.stderr
 
 
 @pytest.mark.parametrize(
