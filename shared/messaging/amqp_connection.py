@@ -22,6 +22,7 @@ _log = structlog.get_logger()
 _HEARTBEAT_SECONDS = 20
 _PAUSE_LIMIT_SECONDS = 10.0
 _CLOSE_SECONDS = 5.0
+_NOT_FOUND = 404
 
 
 class BrokerConnection:
@@ -129,7 +130,9 @@ class BrokerConnection:
     def _channel_closed(self, _channel: Channel, error: Exception) -> None:
         with self._lock:
             self._channel = None
-        if isinstance(error, ChannelClosedByBroker):
+        if isinstance(error, ChannelClosedByBroker) and error.reply_code == _NOT_FOUND:
+            _log.warning("queue_deleted")
+        elif isinstance(error, ChannelClosedByBroker):
             _log.error("broker_channel_refused", reason=str(error))
         self._close_connection()
 

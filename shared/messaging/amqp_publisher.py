@@ -90,17 +90,19 @@ class AmqpPublisher:
             return list(announced)
 
     def depths(self) -> dict[str, int]:
-        """Return by queue how many messages wait in it; a queue that was deleted is made again.
+        """Return by queue how many messages wait in it.
 
-        Raises Unavailable if the broker does not answer.
+        Raises Unavailable if the broker does not answer, and if a queue was deleted: it is made
+        again with the next connection. Made at once, it would be taken by the broker for the old
+        one, in which its consumers are: they get its messages, and their answers go nowhere.
         """
         if not self.ready():  # one that blocks us does not even read the question
             raise Unavailable("the broker takes no messages")
 
-        def declare(channel: Channel, answer: Future[dict[str, int]]) -> None:
-            topology.declare(channel, then=lambda depths: _give(answer, depths))
+        def count(channel: Channel, answer: Future[dict[str, int]]) -> None:
+            topology.count(channel, then=lambda depths: _give(answer, depths))
 
-        return self._ask(declare, _DEPTHS_SECONDS)
+        return self._ask(count, _DEPTHS_SECONDS)
 
     def close(self) -> None:
         """Let the connection go."""

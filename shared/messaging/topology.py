@@ -67,16 +67,32 @@ def declare(channel: Channel, *, then: Callable[[dict[str, int]], None]) -> None
 
     To declare a queue that exists changes nothing; one that was deleted is there again.
     """
+    _ask(channel, then, passive=False)
+
+
+def count(channel: Channel, *, then: Callable[[dict[str, int]], None]) -> None:
+    """Pass on, by name, how many messages wait in each queue; make none.
+
+    The broker closes the channel if there is not every one of them.
+    """
+    _ask(channel, then, passive=True)
+
+
+def _ask(channel: Channel, then: Callable[[dict[str, int]], None], *, passive: bool) -> None:
     waiting: dict[str, int] = {}
 
-    def declared(answer: Method[spec.Queue.DeclareOk]) -> None:
+    def answered(answer: Method[spec.Queue.DeclareOk]) -> None:
         waiting[answer.method.queue] = answer.method.message_count
         if len(waiting) == len(QUEUES):
             then(waiting)
 
     for queue in QUEUES:
         channel.queue_declare(
-            queue.name, durable=True, arguments=queue.arguments, callback=declared
+            queue.name,
+            passive=passive,
+            durable=True,
+            arguments=queue.arguments,
+            callback=answered,
         )
 
 

@@ -6,6 +6,7 @@ import pika
 import pytest
 
 from shared.domain.work import Announced
+from shared.errors import Unavailable
 from shared.lifecycle import wait_until
 from shared.messaging import topology
 from shared.messaging.amqp_consumer import AmqpConsumer
@@ -110,6 +111,10 @@ def test_a_message_without_a_queue_is_not_confirmed_until_it_is_declared_again(p
 
     assert publisher.publish(rows) == rows
 
+    # Made at once, the broker gives it the consumers of the old one and loses what they answer.
+    with pytest.raises(Unavailable):
+        publisher.depths()
+    assert wait_until(publisher.ready, seconds=30)
     assert publisher.depths()[topology.FIRE] == 0
     assert publisher.publish(rows) == []
 
