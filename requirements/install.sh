@@ -32,6 +32,7 @@ make_venv() {
 }
 
 .venv/bin/python -m pip --version >/dev/null 2>&1 || make_venv
+echo "installing what requirements/ names into .venv: the first time a minute or more"
 locks=
 for name in "$@"; do
     locks="$locks -r $here/$name.txt"
