@@ -66,7 +66,7 @@ def read_csv(pieces: Iterator[bytes], columns: tuple[Column, ...]) -> Iterator[L
     the header, before any row.
     """
     source = _CsvSource(pieces)
-    reader = csv.reader(source)
+    reader = csv.reader(source, strict=True)
     header = _read_header(source, reader, columns)
     while True:
         try:

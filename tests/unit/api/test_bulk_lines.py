@@ -110,6 +110,11 @@ def test_a_quoted_field_may_span_lines():
     assert csv('名稱,amount\n"a\nb",1\n'.encode()) == [(3, {"c1": "a\nb", "c2": 1})]
 
 
+@pytest.mark.parametrize("rest", ['"2\n3\n', '"2"3\n'])
+def test_a_quote_that_is_not_closed_is_no_text(rest):
+    assert csv(f"名稱\n1\n{rest}".encode())[1][1] == "line_invalid"
+
+
 @pytest.mark.parametrize(
     ("row", "code"),
     [
