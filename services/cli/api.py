@@ -28,21 +28,26 @@ def api_of_moderator(url: str) -> Api:
     """Return the API for the holder of DUEBOOK_TOKEN, or what takes its place on a database."""
     if (place := local_place()) is not None:
         return open_place(place)
-    token = os.environ.get("DUEBOOK_TOKEN")
-    if not token:
-        raise click.UsageError(
-            "DUEBOOK_TOKEN is not set: this needs an API token of a moderator; "
-            "that of make run is set by `. .run/environment`"
-        )
-    return Api(url, headers={"Authorization": f"Bearer {token}"})
+    missing = (
+        "this needs an API token of a moderator; that of make run is set by `. .run/environment`"
+    )
+    return Api(url, headers={"Authorization": f"Bearer {_token('DUEBOOK_TOKEN', missing)}"})
 
 
 def api_of_admin(url: str) -> Api:
     """Return the API for the holder of ADMIN_TOKEN."""
-    token = os.environ.get("ADMIN_TOKEN")
+    missing = "this needs the token of the operator"
+    return Api(url, headers={"X-ADMIN-TOKEN": _token("ADMIN_TOKEN", missing)})
+
+
+def _token(key: str, missing: str) -> str:
+    """Return the token that the environment has under a key; without one, tell what is missing."""
+    token = os.environ.get(key)
     if not token:
-        raise click.UsageError("ADMIN_TOKEN is not set: this needs the token of the operator")
-    return Api(url, headers={"X-ADMIN-TOKEN": token})
+        raise click.UsageError(f"{key} is not set: {missing}")
+    if not (token.isascii() and token.isprintable()):
+        raise click.UsageError(f"{key} is no token: it has a line end or another odd character")
+    return token
 
 
 def find_table(api: Api, name_or_id: str) -> dict[str, Any]:

@@ -158,6 +158,14 @@ def test_tables_that_do_not_exist_and_missing_tokens_are_told_apart(on_api, api_
     assert (stranger.exit_code, stranger.stderr) == (1, "Error: the API token is not known\n")
 
 
+@pytest.mark.parametrize("token", ["dbk_any\r", "dbk_any\n", "dbk_äny"])
+def test_a_token_that_no_header_can_have_is_refused(api_url, token):
+    done = CommandLine(DUEBOOK_API=api_url, DUEBOOK_TOKEN=token).run("runs")
+
+    assert done.exit_code == 2
+    assert "DUEBOOK_TOKEN is no token" in done.stderr
+
+
 def test_an_api_that_is_not_there_has_an_exit_code_of_its_own(unused_port):
     url = f"http://127.0.0.1:{unused_port}"
 
