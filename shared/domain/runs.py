@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, ClassVar, Literal
 from uuid import UUID
 
@@ -33,7 +33,6 @@ _MAX_RESULT_TEXT = 4000
 _MAX_RESULT_ITEMS = 200
 _MAX_RESULT_DEPTH = 16
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_STALE = timedelta(seconds=STALE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,23 +96,6 @@ class ClaimedRun:
     depth: int
     lease_token: UUID
     unreadable: str | None = None
-
-
-def is_stale(*, status: RunStatus, updated_at: datetime, now: datetime) -> bool:
-    """Tell whether a run is running and was not touched (claim, renewal, receipt) for 300 s."""
-    return status == "running" and now - updated_at > _STALE
-
-
-def is_stuck(*, status: RunStatus, updated_at: datetime, now: datetime) -> bool:
-    """Tell whether a run needs somebody's eyes: failed or stale."""
-    return status == "failed" or is_stale(status=status, updated_at=updated_at, now=now)
-
-
-def can_retry(*, status: RunStatus, updated_at: datetime, now: datetime) -> bool:
-    """Tell whether a run may be retried by hand (spec 2 §3)."""
-    return status in ("failed", "pending") or is_stale(
-        status=status, updated_at=updated_at, now=now
-    )
 
 
 def retry_refusal(status: RunStatus) -> str:

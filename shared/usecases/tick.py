@@ -204,25 +204,3 @@ def round_of_ticks(
         yield result
         if not waiting:
             return
-
-
-def run_round(
-    conn: Connection,
-    *,
-    table_limit: int = TABLE_LIMIT,
-    record_limit: int = RECORD_LIMIT,
-    announced: bool = False,
-    is_over: Callable[[], bool],
-    on_tick: Callable[[TickResult], None],
-) -> bool:
-    """Take the ticks of a round until it ends (True) or ``is_over`` (False); at least one.
-
-    ``on_tick`` is told each tick when it is done, to publish its references.
-    """
-    for result in round_of_ticks(
-        conn, table_limit=table_limit, record_limit=record_limit, announced=announced
-    ):
-        on_tick(result)
-        if is_over():
-            return False
-    return True

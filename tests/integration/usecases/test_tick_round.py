@@ -1,10 +1,8 @@
 """The round: ticks until each table was claimed once and no walk waits (spec 1 §7)."""
 
-from itertools import count
-
 from shared.queries.due_tables import claim_table
 from shared.usecases.scan_table import Turn
-from shared.usecases.tick import round_of_ticks, run_round, tick
+from shared.usecases.tick import round_of_ticks, tick
 from tests.builders import a_trigger
 from tests.builders_db import LONG_AGO, insert_run, insert_table
 from tests.integration.usecases.world import (
@@ -28,18 +26,15 @@ def _tables(conn, number):
     return tables
 
 
-def _round(conn, *, is_over=lambda: False, **options):
-    ticks = []
-    ended = run_round(conn, is_over=is_over, on_tick=ticks.append, **options)
-    return ended, ticks
+def _round(conn, **options):
+    return list(round_of_ticks(conn, **options))
 
 
 def test_a_round_claims_every_table_once(conn):
     tables = _tables(conn, 7)
 
-    ended, ticks = _round(conn, table_limit=3)
+    ticks = _round(conn, table_limit=3)
 
-    assert ended
     assert [one.tables_scanned for one in ticks] == [3, 3, 1]
     assert {run["table_id"] for run in runs(conn)} == {table.id for table in tables}
 
@@ -50,9 +45,8 @@ def test_a_round_goes_on_while_walks_stop_at_pages_with_due_rows(conn):
     write(conn, table, *[OVERDUE] * 7)
     _tables(conn, 2)
 
-    ended, ticks = _round(conn, record_limit=2)
+    ticks = _round(conn, record_limit=2)
 
-    assert ended
     assert sum(one.runs_created for one in ticks) == 9
     assert [bool(one.unfinished) for one in ticks] == [True] * 4 + [False]
 
@@ -62,7 +56,7 @@ def test_a_round_goes_on_until_new_walks_have_passed_all_rows(conn):
     save(conn, table, a_known(schedule=DATE))
     write(conn, table, *[FAR_OFF] * 25)
 
-    _, ticks = _round(conn, record_limit=1)
+    ticks = _round(conn, record_limit=1)
 
     assert len(ticks) == 3
     assert state_of(conn).caught_up
@@ -73,9 +67,8 @@ def test_a_table_that_another_tick_has_counts_as_done(conn, other_conn):
 
     with other_conn.transaction():
         claim_table(other_conn, held.id)
-        ended, ticks = _round(conn)
+        ticks = _round(conn)
 
-    assert ended
     assert [one.tables_scanned for one in ticks] == [1]
 
 
@@ -83,20 +76,9 @@ def test_a_table_that_always_fails_does_not_keep_the_round_from_its_end(conn):
     tables = _tables(conn, 3)
     poison_table(conn, tables[0])
 
-    ended, ticks = _round(conn, table_limit=1)
+    ticks = _round(conn, table_limit=1)
 
-    assert ended
     assert sorted(one.runs_created for one in ticks) == [0, 1, 1]
-
-
-def test_a_round_ends_when_the_next_is_due(conn):
-    _tables(conn, 3)
-    asked = count(1)
-
-    ended, ticks = _round(conn, table_limit=1, is_over=lambda: next(asked) == 2)
-
-    assert not ended
-    assert len(ticks) == 2
 
 
 def test_a_table_that_takes_long_goes_on_when_the_others_had_their_turn(conn):
@@ -117,9 +99,8 @@ def test_a_table_that_takes_long_goes_on_when_the_others_had_their_turn(conn):
 def test_a_round_without_tables_sweeps(conn):
     insert_run(conn, announcements=1)
 
-    ended, [only] = _round(conn)
+    [only] = _round(conn)
 
-    assert ended
     assert only.trigger_runs_requeued == 1
 
 

@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.domain.runs import (
-    can_retry,
     idempotency_key,
     is_settled,
-    is_stuck,
     receipt,
     retry_refusal,
     run_error,
@@ -20,8 +18,6 @@ from shared.domain.runs import (
 )
 
 NOW = datetime(2026, 7, 25, 9, 0, tzinfo=UTC)
-LONG_AGO = NOW - timedelta(seconds=301)
-JUST_NOW = NOW - timedelta(seconds=300)
 
 
 def a_receipt(*, ok=True, detail=None, **result):
@@ -123,22 +119,6 @@ CONTINUE = {"on_error": "continue"}
 )
 def test_a_resumed_run_passes_over_what_is_settled(known, action, settled):
     assert is_settled(known, action=action) is settled
-
-
-@pytest.mark.parametrize(
-    ("status", "updated_at", "allowed", "stuck"),
-    [
-        ("failed", JUST_NOW, True, True),
-        ("pending", JUST_NOW, True, False),
-        ("pending", LONG_AGO, True, False),
-        ("running", JUST_NOW, False, False),
-        ("running", LONG_AGO, True, True),
-        ("done", LONG_AGO, False, False),
-    ],
-)
-def test_who_may_be_retried_and_who_is_stuck(status, updated_at, allowed, stuck):
-    assert can_retry(status=status, updated_at=updated_at, now=NOW) is allowed
-    assert is_stuck(status=status, updated_at=updated_at, now=NOW) is stuck
 
 
 def test_the_message_for_who_may_not():
