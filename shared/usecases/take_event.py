@@ -18,12 +18,14 @@ from shared.domain.line_users import LineUser, cells
 from shared.domain.scheduled_actions import NewAction
 from shared.domain.strict_json import Json
 from shared.domain.templates import TemplateContext, render, text_of
-from shared.effects.delays import after_schedule, record, timed, watch
+from shared.domain.tracking import is_link_token, token_in
+from shared.effects.delays import Watched, after_schedule, record, timed, watch
 from shared.errors import Conflict, Fault, InvalidInput, NotFound
 from shared.queries import events
 from shared.queries.events import TakenEvent
 from shared.queries.line_users import find_line_user
 from shared.queries.tenants import get_tenant
+from shared.queries.tracking import find_link
 from shared.queries.trigger_rules import list_enabled_rules
 from shared.tracking.click_store import ClickStore
 from shared.usecases.tenant_limits import WaitingLimit
@@ -199,8 +201,14 @@ def _schedule(
     conn: Connection, story: _Story, rules: list[TriggerRule], clicks: ClickStore
 ) -> Taken:
     """Record the actions of all rules, and with the event which they are."""
+    watched = _watched(conn, story, rules, clicks)
     actions = [
-        _timed(conn, story, rule, position, clicks)
+        timed(
+            story.request(rule, position),
+            delay_of(rule.actions[position]),
+            watched=watched.get((rule.id, position)),
+            now=story.now,
+        )
         for rule in rules
         for position in range(len(rule.actions))
     ]
@@ -219,18 +227,31 @@ def _schedule(
     return Taken(event=taken, link_ids=tuple(sorted(links)))
 
 
-def _timed(
-    conn: Connection, story: _Story, rule: TriggerRule, position: int, clicks: ClickStore
-) -> NewAction:
-    delay = delay_of(rule.actions[position])
-    watched = None
-    if delay is not None and delay.mode == "waitForTracking":
-        token = story.link_token(rule, delay)
+def _watched(
+    conn: Connection, story: _Story, rules: list[TriggerRule], clicks: ClickStore
+) -> dict[tuple[int, int], Watched]:
+    """Return what each wait of the rules watches, by (rule id, position).
+
+    In the order of the links' ids: what is locked here, and the clicks that the look makes durable,
+    are so by whoever else takes several. Raises InvalidInput ``tracking_link_unknown``.
+    """
+    named = []
+    for rule, position in ((one, n) for one in rules for n in range(len(one.actions))):
+        delay = delay_of(rule.actions[position])
+        if delay is not None and delay.mode == "waitForTracking":
+            token = token_in(story.link_token(rule, delay))
+            link = find_link(conn, token) if is_link_token(token) else None
+            if link is None:
+                raise _no_link(rule, position)
+            named.append((link.id, rule, position, token))
+    watched = {}
+    for _, rule, position, token in sorted(named, key=lambda one: one[0]):
         try:
-            watched = watch(conn, story.event.tenant_id, token, clicks)
+            found = watch(conn, story.event.tenant_id, token, clicks)
         except NotFound as error:
             raise _no_link(rule, position) from error
-    return timed(story.request(rule, position), delay, watched=watched, now=story.now)
+        watched[rule.id, position] = found
+    return watched
 
 
 def _no_link(rule: TriggerRule, position: int) -> InvalidInput:

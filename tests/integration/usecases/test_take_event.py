@@ -204,6 +204,31 @@ def test_a_click_between_the_look_and_the_commit_is_found_behind_it(conn, tenant
     assert (row["branch"], row["urgent"]) == ("clicked", True)
 
 
+class Watching(PostgresClicks):
+    """Notes the order in which links are looked at: each is locked by then."""
+
+    def __init__(self):
+        self.seen = []
+
+    def clicked_at(self, conn, link):
+        self.seen.append(link.id)
+        return super().clicked_at(conn, link)
+
+
+def test_several_links_are_locked_in_the_order_of_their_ids(conn, tenant_id):
+    links = [insert_link(conn, tenant_id) for _ in range(3)]
+    data = {f"at{place}": link_token(conn, link) for place, link in enumerate(reversed(links))}
+    waits = [{**WAIT, "trackingLink": f"$event.{name}"} for name in data]
+    insert_rule(conn, tenant_id, actions=[{**NOTIFY, "delay": wait} for wait in waits])
+    clicks = Watching()
+
+    event = take(conn, an_event(tenant_id, data=data), clicks=clicks).event
+
+    assert clicks.seen == links
+    rows = [row_of(conn, "scheduled_action", id) for id in event.action_ids]
+    assert {row["tracking_link_id"] for row in rows} == set(links)
+
+
 def test_a_wait_for_a_link_that_is_not_there_refuses_the_event_as_a_whole(conn, tenant_id):
     foreign = insert_link(conn, insert_tenant(conn))
     insert_rule(conn, tenant_id, name="sound")
