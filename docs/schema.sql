@@ -135,6 +135,8 @@ CREATE TABLE event (
 );
 CREATE UNIQUE INDEX an_event_is_taken_once ON public.event USING btree (tenant_id, idempotency_key) WHERE (idempotency_key IS NOT NULL);
 CREATE INDEX event_by_age ON public.event USING btree (created_at, id);
+CREATE INDEX event_by_name ON public.event USING btree (tenant_id, name, created_at DESC, id DESC);
+CREATE INDEX event_listed ON public.event USING btree (tenant_id, created_at DESC, id DESC);
 
 CREATE TABLE fresh_value (
     trigger_ref bigint NOT NULL,

@@ -104,7 +104,7 @@ AREAS = {
         f"{_ACTION}/run-now",
         f"{_ACTION}/retry",
     ),
-    "events": ("/events",),
+    "events": ("/events", "/events/<id:event_id>"),
     "line-users": ("/line-users", "/line-users/<id:line_user_id>"),
     "tracking-links": ("/tracking-links", "/tracking-links/<id:link_id>"),
     "chatrooms": ("/chatrooms/<uuid:chatroom_id>/messages",),

@@ -186,3 +186,42 @@ def test_only_moderators_and_services_tell_of_events(role, caller, tenant):
     answer = caller(tenant, role).post("/v1/events", json=EVENT)
 
     assert problem(answer)[:2] == (403, "role_missing")
+
+
+def test_past_events_are_listed_the_newest_first_page_by_page(service, moderator, rule):
+    taken = [
+        service.post("/v1/events", json={"name": name, "data": {"sum": sum}}).json
+        for sum, name in enumerate(("ordered", "paid", "ordered"), 1)
+    ]
+
+    first = moderator.get("/v1/events?limit=2").json
+    second = moderator.get(f"/v1/events?limit=2&cursor={first['next_cursor']}").json
+    named = service.get("/v1/events?name=ordered").json
+
+    newest_first = [one["id"] for one in reversed(taken)]
+    assert [one["id"] for one in first["items"] + second["items"]] == newest_first
+    assert second["next_cursor"] is None
+    assert [one["data"] for one in named["items"]] == [{"sum": 3}, {"sum": 1}]
+
+
+def test_past_events_are_found_by_time(service, conn, tenant):
+    for day in ("2026-01-01", "2026-01-02", "2026-01-03"):
+        conn.execute(
+            "INSERT INTO event (tenant_id, name, created_at) VALUES (%s, %s, %s)",
+            [tenant.id, day, day],
+        )
+
+    found = service.get("/v1/events?from=2026-01-02T00:00:00Z&to=2026-01-03T00:00:00Z").json
+
+    assert [one["name"] for one in found["items"]] == ["2026-01-02"]
+
+
+def test_a_past_event_tells_what_was_told_and_what_came_of_it(service, stranger, rule, contact):
+    told = {**EVENT, "line_user_id": contact}
+    taken = service.post("/v1/events", json=told).json
+    address = f"/v1/events/{taken['id']}"
+
+    del taken["rules_of_name"]
+    assert service.get(address).json == told | taken
+    assert problem(stranger.get(address))[:2] == (404, "event_not_found")
+    assert stranger.get("/v1/events").json == {"items": [], "next_cursor": None}

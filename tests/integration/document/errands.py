@@ -66,7 +66,13 @@ ERRANDS = [
     [
         *plainly("lineUsers.register"),
         rule({**NOTIFY, "delay": {"seconds": 600}}, FORBIDDEN),
-        *plainly("events.take", "scheduledActions.list", "scheduledActions.get"),
+        *plainly(
+            "events.take",
+            "events.list",
+            "events.get",
+            "scheduledActions.list",
+            "scheduledActions.get",
+        ),
         *plainly("scheduledActions.change", "scheduledActions.cancel"),
         (EXECUTE, None),
         *plainly("scheduledActions.get", "scheduledActions.list", "scheduledActions.cancelAll"),

@@ -11,10 +11,19 @@ import pytest
 
 from shared.db.connection import connect
 from shared.db.roles import API
-from shared.queries import action_lists, occurrences, record_walk, records, run_lists, timeline
+from shared.queries import (
+    action_lists,
+    event_lists,
+    occurrences,
+    record_walk,
+    records,
+    run_lists,
+    timeline,
+)
 from shared.queries.action_lists import ActionFilter
+from shared.queries.event_lists import EventFilter
 from shared.queries.run_lists import RunFilter
-from tests.builders_db import FAR_OFF, LONG_AGO, NOW, insert_table
+from tests.builders_db import FAR_OFF, LONG_AGO, NOW, insert_table, insert_tenant
 from tests.builders_delayed import insert_execution, insert_line_user
 from tests.integration.queries.plans import fill_actions, fill_records, fill_runs, plans_of
 from tests.integration.queries.test_action_plans import _SUBJECTS, FILTERS
@@ -94,6 +103,32 @@ def test_a_listing_of_actions_uses_the_index_of_its_filter(conn, asking):
             parameters = action_lists.parameters(tenant, filter) | place
             planned, _ = plans_of(api, statement, parameters)
             _assert_uses(planned, f"scheduled_action_{index}", relation="scheduled_action")
+
+
+def test_a_listing_of_events_uses_the_index_of_its_filter(conn, asking):
+    tenants = [insert_tenant(conn) for _ in range(20)]
+    conn.execute(
+        """
+        INSERT INTO event (tenant_id, name, created_at)
+        SELECT tenant, 'event ' || n %% 20, '2026-01-01Z'::timestamptz + n * interval '1 s'
+        FROM unnest(%s::uuid[]) AS tenant
+        CROSS JOIN generate_series(1, 1000) AS n
+        """,
+        [tenants],
+    )
+    conn.execute("ANALYZE event")
+    asked = {"tenant_id": tenants[0], "name": "event 7", "from_at": LONG_AGO, "to_at": NOW}
+    place = {"before_at": NOW, "before_id": 19_999, "limit": 50}
+
+    with asking(tenants[0]) as api:
+        for filter, index in (
+            (EventFilter(), "event_listed"),
+            (EventFilter(name="event 7"), "event_by_name"),
+            (EventFilter(from_at=LONG_AGO, to_at=NOW), "event_listed"),
+        ):
+            statement = event_lists.statement(filter, (NOW, 19_999))
+            planned, _ = plans_of(api, statement, asked | place)
+            _assert_uses(planned, index, relation="event")
 
 
 def test_records_and_what_a_preview_walks_keep_their_order(conn, asking):
