@@ -10,14 +10,16 @@ from datetime import datetime
 
 from psycopg import Connection
 
+from shared.domain.columns import Column
 from shared.domain.on_existing import Backlog
 from shared.domain.records import CustomTable
 from shared.domain.strict_json import Json
-from shared.domain.triggers import TriggerState
+from shared.domain.triggers import Trigger, TriggerState
 from shared.evaluator.date_backlog import overdue_identity
 from shared.evaluator.date_trigger import Due
 from shared.queries.backlogs import consume_values, mark_fresh
 from shared.schedule import parse_schedule
+from shared.schedule.model import DateColumnReached
 
 Cells = Mapping[str, Json]
 
@@ -35,29 +37,48 @@ class Change:
 def keep_backlogs(
     conn: Connection,
     table: CustomTable,
+    triggers: Iterable[Trigger],
     states: Iterable[TriggerState],
     changes: Sequence[Change],
     *,
     now: datetime,
 ) -> None:
-    """Let changed records leave the backlogs of the table's triggers, those that have one."""
+    """Let changed records leave the backlogs of the table's triggers, those that have one.
+
+    ``triggers`` are the table's on dates. Table and triggers may be older than the states.
+    """
+    read = {trigger.id: trigger.date_column for trigger in triggers}
     for state in states:
-        if state.backlog is not None:
-            _keep(conn, table, state, state.backlog, changes, now=now)
+        if state.backlog is None:
+            continue
+        schedule = parse_schedule(state.schedule)
+        assert isinstance(schedule, DateColumnReached)
+        column = _column_of(schedule, table, read.get(state.trigger_id))
+        if column is not None and column.type in ("date", "datetime"):
+            identity_of = overdue_identity(schedule, column, state.backlog)
+            _keep(conn, state, state.backlog, identity_of, changes, now=now)
+
+
+def _column_of(
+    schedule: DateColumnReached, table: CustomTable, read: Column | None
+) -> Column | None:
+    """Return the column that a schedule names, ``read`` if no column of the table is called so.
+
+    Then it was renamed since the table was read, for an edit would name another one of the table's.
+    """
+    named = (column for column in table.columns if column.name == schedule.column)
+    return next(named, read)
 
 
 def _keep(
     conn: Connection,
-    table: CustomTable,
     state: TriggerState,
     backlog: Backlog,
+    identity_of: Callable[[Cells], str | None],
     changes: Sequence[Change],
     *,
     now: datetime,
 ) -> None:
-    identity_of = overdue_identity(parse_schedule(state.schedule), table.columns, backlog)
-    if identity_of is None:
-        return
     former: list[Due] = []
     fresh: list[int] = []
     for change in changes:

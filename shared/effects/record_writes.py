@@ -229,7 +229,8 @@ def _index(
     entries: list[DueValue] = []
     gone: list[DuePointer] = []
     states = list_states(conn, table.id)
-    keep_backlogs(conn, table, states, [*map(write.change_of, write.records)], now=write.now)
+    changes = [write.change_of(record) for record in write.records]
+    keep_backlogs(conn, table, triggers, states, changes, now=write.now)
     for state in states:
         trigger = by_id.get(state.trigger_id)
         if trigger is None or trigger.kind != state.kind:

@@ -20,7 +20,7 @@ from shared.evaluator.date_trigger import (
     judge_page,
     values_of,
 )
-from shared.schedule.model import DateColumnReached, Schedule
+from shared.schedule.model import DateColumnReached
 
 
 def judge_beside(
@@ -65,21 +65,16 @@ def _overdue(trigger: Trigger, rows: Iterable[Candidate], backlog: Backlog) -> I
 
 
 def overdue_identity(
-    schedule: Schedule, columns: Iterable[Column], backlog: Backlog
-) -> Callable[[Mapping[str, Json]], str | None] | None:
+    schedule: DateColumnReached, column: Column, backlog: Backlog
+) -> Callable[[Mapping[str, Json]], str | None]:
     """Return what tells the identity of a row's date if it was due at the save; None of any other.
 
-    It takes cells by column id. None if the schedule names no date column of these.
+    It takes cells by column id; ``column`` is the one that the schedule names.
     """
-    if not isinstance(schedule, DateColumnReached):
-        return None
-    found = [column for column in columns if column.name == schedule.column]
-    if not found or found[0].type not in ("date", "datetime"):
-        return None
-    values, column_id = DateValues(found[0], schedule), found[0].id
+    values = DateValues(column, schedule)
 
     def identity_of(cells: Mapping[str, Json]) -> str | None:
-        cell = cells.get(column_id)
+        cell = cells.get(column.id)
         identity, instant = values[cell if isinstance(cell, str) else None]
         return identity if instant is not None and instant <= backlog.before else None
 

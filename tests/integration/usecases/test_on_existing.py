@@ -7,7 +7,12 @@ import pytest
 from shared.db.connection import connect
 from shared.db.roles import API, SCANNER, WORKER
 from shared.domain.on_existing import FIRE, OnExisting
-from shared.effects.record_writes import create_records, delete_record, restore_record
+from shared.effects.record_writes import (
+    create_records,
+    delete_record,
+    restore_record,
+    update_record,
+)
 from shared.errors import Conflict
 from shared.queries.invariants import list_violations
 from shared.usecases import fire_dates
@@ -94,6 +99,20 @@ def test_another_overdue_value_fires_also_one_that_is_written_before_the_walk_co
     assert fired(conn) == [(record.id, OLDER)]
     rewrite(conn, table, record, OVERDUE)
     assert created(conn) == 0
+
+
+def test_a_write_that_read_the_table_before_a_rename_is_told_apart_too(conn, table):
+    (record,) = write(conn, table, OVERDUE)
+    table = save(conn, table, a_date(), on_existing=CONSUME)
+    renamed = [
+        {**one.to_json(), "name": "until" if one.id == "c2" else one.name} for one in table.columns
+    ]
+    alter_table(conn, table.id, raw_columns=renamed, now=NOW)
+
+    update_record(conn, table, record.id, {"c2": OLDER}, now=NOW)
+
+    assert (created(conn), fired(conn)) == (1, [(record.id, OLDER)])
+    assert ledger(conn) == [(record.id, OLDER), (record.id, OVERDUE)]
 
 
 def test_a_record_that_comes_after_the_save_fires_by_tick_and_by_due_pass(conn, table):
