@@ -165,7 +165,9 @@ def _not_applied(
             )
         if by_name[name].checksum != checksum:
             raise Conflict(
-                f"migration {name} was changed after it was applied", code="migration_changed"
+                f"migration {name} was changed after it was applied: an unreleased state made this "
+                "database; make it anew",
+                code="migration_changed",
             )
     todo = [migration for migration in migrations if migration.name not in applied]
     if todo and applied and todo[0].name < max(applied):
