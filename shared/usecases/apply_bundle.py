@@ -19,7 +19,7 @@ from shared.domain.on_existing import FIRE, OnExisting
 from shared.domain.planned import CHANGING, Item, PlannedTable, PlannedTrigger
 from shared.domain.strict_json import Json
 from shared.domain.workflows import started_in
-from shared.errors import Conflict, Fault, InvalidInput, StaleVersion, Unavailable
+from shared.errors import Conflict, Fault, InvalidInput, StaleVersion
 from shared.lifecycle import monotonic
 from shared.queries.table_names import lock_tables_named
 from shared.queries.tenants import lock_tenant
@@ -51,8 +51,8 @@ def apply_bundle(
 
     Whole or not at all; ``on_existing`` as it was planned. Raises Conflict ``plan_stale`` when the
     document or anything that it names is not what it was, InvalidInput with faults whose pointers
-    begin with the number of a line, Conflict as the limits of a tenant and ``set_triggers`` do,
-    Unavailable ``bundle_too_slow``.
+    begin with the number of a line, Conflict as the limits of a tenant and ``set_triggers`` do, and
+    ``bundle_too_slow``.
     """
     lines = read_lines(document, reach)
     with conn.transaction():
@@ -108,8 +108,12 @@ class _Work:
         faults: list[Fault] = []
         for store in steps:
             if monotonic() > self.until:
-                message = f"the bundle was not applied within {SECONDS:.0f} s; nothing is stored"
-                raise Unavailable(message, code="bundle_too_slow")
+                message = (
+                    f"the bundle was not applied within {SECONDS:.0f} s; nothing is stored. "
+                    "apply it in smaller parts"
+                )
+                # Not "try again": whoever did, would hold the tenant's row as long once more.
+                raise Conflict(message, code="bundle_too_slow")
             try:
                 store()
             except InvalidInput as error:

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from psycopg.errors import LockNotAvailable
 
-from shared.errors import Conflict, InvalidInput, Unavailable
+from shared.errors import Conflict, InvalidInput
 from shared.queries.commands import find_command
 from shared.queries.custom_tables import find_table, list_tables
 from shared.queries.trigger_rules import list_rules
@@ -440,7 +440,7 @@ def test_a_name_that_comes_to_mean_another_table_during_an_apply_means_the_plann
 def test_an_apply_that_takes_too_long_stores_nothing(conn, reach, monkeypatch):
     monkeypatch.setattr(module, "SECONDS", -1.0)
 
-    with pytest.raises(Unavailable) as caught:
+    with pytest.raises(Conflict) as caught:
         applied(conn, reach, ORDERS)
 
     assert caught.value.code == "bundle_too_slow"
