@@ -64,7 +64,9 @@ def note_helping(conn: Connection, trigger_ref: int, backlog: Backlog) -> None:
 
 _CONSUME_VALUES = """
 INSERT INTO occurrence (trigger_ref, record_id, identity, by_run, consumed_at)
-SELECT %(trigger_ref)s, record_id, identity, false, greatest(%(now)s, %(before)s)
+SELECT
+    %(trigger_ref)s, record_id, identity, false,
+    greatest(%(now)s::timestamptz, %(before)s::timestamptz)
 FROM unnest(%(record_ids)s::bigint[], %(identities)b::text[]) AS overdue (record_id, identity)
 WHERE NOT EXISTS (
     SELECT
