@@ -10,7 +10,6 @@ from typing import Literal
 import psycopg
 from psycopg import Connection
 
-from services.cli.host_clock import host_now
 from shared.db.clock import server_now
 from shared.db.connection import connect
 from shared.db.listener import Listener
@@ -20,6 +19,7 @@ from shared.db.sessions import count_sessions
 from shared.errors import AppError
 from shared.lifecycle import Stop, wait_until
 from shared.messaging.transport import open_publisher
+from shared.observability.host_clock import seconds_ahead
 from shared.queries import action_lists, approved_changes, run_lists, staged_changes
 from shared.queries.announcements import count_due, count_running, next_announcement_at
 from shared.queries.due_tables import list_tables_to_scan
@@ -139,9 +139,7 @@ def _notifications(conn: Connection, settings: Settings) -> Check:
 
 
 def _clock(conn: Connection) -> Check:
-    before = host_now()
-    server = server_now(conn)
-    offset = (server - (before + (host_now() - before) / 2)).total_seconds()
+    offset = seconds_ahead(lambda: server_now(conn))
     state: State = "ok" if abs(offset) <= _CLOCK_SECONDS else "warning"
     return Check(
         name="clock",

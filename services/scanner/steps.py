@@ -6,10 +6,12 @@ from datetime import datetime
 from psycopg import Connection
 
 from services.scanner.loop import Part
+from services.scanner.transactions import TransactionWatch
 from shared.db.clock import server_now
 from shared.domain.work import Announced, Reference
 from shared.lifecycle import monotonic
 from shared.observability import metrics
+from shared.observability.host_clock import seconds_ahead
 from shared.queries import action_lists, run_lists, staged_changes
 from shared.queries.announcements import count_due, count_running, next_announcement_at
 from shared.queries.due_tables import list_tables_behind
@@ -19,6 +21,7 @@ from shared.usecases.retention import delete_old
 from shared.usecases.scan_table import Turn
 from shared.usecases.tick import TURN_SECONDS, TickResult, round_of_ticks, tick, turns
 from shared.usecases.unlock_wait import sweep_clicks
+from shared.usecases.watch_triggers import TriggerWatch
 
 # A look this often finds what nobody told of.
 _SWEEP_SECONDS = 2.0
@@ -47,6 +50,8 @@ class Scanner:
         self._clicks_after = 0
         self._backlog = False
         self._fairly = False
+        self._triggers = TriggerWatch()
+        self._transactions = TransactionWatch()
 
     def parts(self) -> Sequence[Part]:
         """Return the parts in the order in which they get their turns."""
@@ -58,6 +63,7 @@ class Scanner:
             Part(name="round", step=self.go_round),
             Part(name="retention", step=self.delete_old),
             Part(name="measure", step=self.measure),
+            Part(name="watch", step=self.watch, wanted_at=monotonic() + self._round_seconds),
         ]
         if self._announcer:
             parts.append(Part(name="announce", step=self.announce, woken=True))
@@ -114,6 +120,7 @@ class Scanner:
         self._ticks = None
         self._last_round_began_at = self._round_began_at
         metrics.TICKS.inc()
+        metrics.TICK_SECONDS.observe(monotonic() - self._round_began_at)
         return max(0.0, ends_at - monotonic())
 
     def announce(self, conn: Connection) -> float | None:
@@ -141,7 +148,14 @@ class Scanner:
         for kind, lists in _LISTS.items():
             stuck = lists.count_failed(conn) + lists.count_stale(conn, now=now)
             metrics.STUCK_WORK.labels(kind).set(stuck)
+        metrics.CLOCK_AHEAD_SECONDS.set(seconds_ahead(lambda: server_now(conn)))
+        self._transactions.look(conn)
         return _MEASURE_SECONDS
+
+    def watch(self, conn: Connection) -> float:
+        """Count the triggers that keep failing or are silent, once a round."""
+        self._triggers.look(conn, now=server_now(conn))
+        return float(self._round_seconds)
 
 
 def _until(conn: Connection, at: datetime | None) -> float:

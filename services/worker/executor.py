@@ -59,6 +59,7 @@ class Executor:
 
         It ends, waits for a later attempt, is handed back, or is left to its lease.
         """
+        held.begun = True
         work = held.work
         self._tell_lateness(work)
         with structlog.contextvars.bound_contextvars(**ids_of(work)):
@@ -92,6 +93,7 @@ class Executor:
         """Execute work that ``joins`` in one transaction; return what has to be executed alone."""
         members, left = [], []
         for held in group:
+            held.begun = True
             member = self._member(held)
             if member is None:
                 left.append(held)

@@ -16,16 +16,17 @@ _Key = tuple[ReferenceKind, int, UUID]
 class Held:
     """Work under this worker's lease; ``fenced`` once somebody else has taken it.
 
-    ``since`` is when it came into this worker's hands.
+    ``since`` is when it came into this worker's hands, ``begun``: a thread has taken it.
     """
 
-    __slots__ = ("fenced", "since", "until", "work")
+    __slots__ = ("begun", "fenced", "since", "until", "work")
 
     def __init__(self, work: Claimed, *, until: float) -> None:
         self.work = work
         self.until = until
         self.since = monotonic()
         self.fenced = False
+        self.begun = False
 
     def has_time_for(self, seconds: float) -> bool:
         """Whether an action of at most ``seconds`` can end, and be written, within the lease."""
@@ -62,6 +63,11 @@ class Holdings:
         """Return what is held, in no order."""
         with self._lock:
             return list(self._held.values())
+
+    def longest_unstarted(self) -> float:
+        """Return for how many seconds the oldest claim has waited for a thread; 0 without one."""
+        since = min((held.since for held in self.all() if not held.begun), default=None)
+        return 0.0 if since is None else monotonic() - since
 
     def renewed(
         self, asked: list[Held], *, leases: Mapping[tuple[int, UUID], bool], until: float

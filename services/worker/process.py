@@ -16,6 +16,7 @@ from services.worker.executor import Executor
 from services.worker.holdings import Holdings
 from services.worker.intake import Claimer
 from services.worker.lease import LeaseKeeper, LeaseLimits, Liveness
+from services.worker.measures import measure_when_asked
 from services.worker.performer import Performer
 from shared.actions.action import Services
 from shared.actions.addresses import AddressPolicy
@@ -161,6 +162,7 @@ class _Worker:
         )
         self._clicks = open_clicks(settings)
         holdings = Holdings()
+        measure_when_asked(self._pool, holdings)
         self._committer = Committer(open_session)
         self._leases = LeaseKeeper(
             open_session,

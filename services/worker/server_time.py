@@ -10,6 +10,8 @@ from psycopg import Connection
 
 from shared.db.clock import server_now
 from shared.lifecycle import monotonic
+from shared.observability import metrics
+from shared.observability.host_clock import seconds_ahead
 
 
 class ServerTime:
@@ -20,9 +22,14 @@ class ServerTime:
 
     def synchronise(self, conn: Connection) -> None:
         """Read the server's clock."""
+        metrics.CLOCK_AHEAD_SECONDS.set(seconds_ahead(lambda: self._read(conn)))
+
+    def _read(self, conn: Connection) -> datetime:
         before = monotonic()
+        at = server_now(conn)
         # One reference, replaced as a whole: readers on other threads see an old or a new pair.
-        self._reading = (server_now(conn), (before + monotonic()) / 2)
+        self._reading = (at, (before + monotonic()) / 2)
+        return at
 
     def now(self) -> datetime:
         """Return the server's time, aware UTC, good to some milliseconds."""

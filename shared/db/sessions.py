@@ -1,9 +1,10 @@
-"""How many sessions the database server has, and how many it allows."""
+"""The sessions of the database server: how many, how many it allows, and what they hold open."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from psycopg import Connection
-from psycopg.rows import class_row
+from psycopg.rows import args_row, class_row
 
 _COUNT_SESSIONS = """
 SELECT
@@ -34,3 +35,30 @@ def count_sessions(conn: Connection) -> Sessions:
         found = cursor.execute(_COUNT_SESSIONS).fetchone()
     assert found is not None
     return found
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction of another session: its virtual id is never that of another one."""
+
+    virtual_id: str
+    pid: int
+    application_name: str
+
+
+# When a transaction began is told to its own role alone; that it goes on, everybody sees.
+_LIST_TRANSACTIONS = """
+SELECT held.virtualtransaction, held.pid, activity.application_name
+FROM pg_locks AS held
+JOIN pg_stat_activity AS activity ON activity.pid = held.pid
+WHERE held.locktype = 'virtualxid'
+    AND held.pid <> pg_backend_pid()
+    AND activity.datname = current_database()
+    AND activity.usesysid IS NOT NULL
+ORDER BY held.pid
+"""
+
+
+def list_open_transactions(conn: Connection) -> list[OpenTransaction]:
+    """Return the transactions that clients have open in this database, without our own."""
+    with conn.cursor(row_factory=args_row(OpenTransaction)) as cursor:
+        return cursor.execute(_LIST_TRANSACTIONS).fetchall()

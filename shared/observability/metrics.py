@@ -13,8 +13,18 @@ TICKS = Counter("duebook_ticks", "Rounds of the scanner that came to their end."
 TICK_FAILURES = Counter(
     "duebook_tick_failures", "Parts of a round that failed; the round went on.", ["part"]
 )
+TICK_SECONDS = Histogram(
+    "duebook_tick_seconds",
+    "Duration of a round of the scanner, without the pause behind it.",
+    buckets=(0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300),
+)
 TABLES_SCANNED = Counter("duebook_tables_scanned", "Tables whose triggers were evaluated.")
 RUNS_CREATED = Counter("duebook_runs_created", "Runs written, by schedule or event kind.", ["kind"])
+NOT_FIRED = Counter(
+    "duebook_not_fired",
+    "Looks at what might have been due that made no run, by reason.",
+    ["reason"],
+)
 WORK_REQUEUED = Counter(
     "duebook_work_requeued",
     "Runs and scheduled actions announced again, or taken back from a lost worker.",
@@ -47,6 +57,10 @@ ACTION_SECONDS = Histogram(
 
 SCAN_LAG_SECONDS = Gauge("duebook_scan_lag_seconds", "Age of the oldest scan of a table.")
 OLDEST_DUE_SECONDS = Gauge("duebook_oldest_due_seconds", "Age of the oldest row due and waiting.")
+OLDEST_UNSTARTED_CLAIM_SECONDS = Gauge(
+    "duebook_oldest_unstarted_claim_seconds",
+    "Age of the oldest claim for which this worker had no thread yet.",
+)
 UNFINISHED_WORK = Gauge(
     "duebook_unfinished_work",
     "Runs and scheduled actions that are due, or held by workers.",
@@ -61,6 +75,26 @@ CHANGES_TO_REVIEW = Gauge(
     "duebook_changes_to_review", "Staged changes that nobody has approved or rejected yet."
 )
 QUEUE_DEPTH = Gauge("duebook_queue_depth", "Messages in a broker's queue.", ["queue"])
+
+FAILING_TRIGGERS = Gauge(
+    "duebook_failing_triggers", "Triggers whose last 5 runs all failed, the last in these 2 days."
+)
+SILENT_SCHEDULES = Gauge(
+    "duebook_silent_schedules",
+    "Interval, daily and cron triggers that have let two windows pass without a run.",
+)
+OLDEST_TRANSACTION_SECONDS = Gauge(
+    "duebook_oldest_transaction_seconds",
+    "For how long the scanner has seen the oldest open transaction of the database.",
+)
+CLOCK_AHEAD_SECONDS = Gauge(
+    "duebook_clock_ahead_seconds", "By how much the database's clock is ahead of this host's."
+)
+POOL_SESSIONS = Gauge(
+    "duebook_pool_sessions",
+    "Sessions of this worker's pool: in_use, free; waiting: threads that want one.",
+    ["state"],
+)
 
 REDIS_UNANSWERED = Counter(
     "duebook_redis_unanswered", "Questions to Redis without an answer: the process did without."

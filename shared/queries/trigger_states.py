@@ -117,6 +117,32 @@ def list_all_states(conn: Connection, table_ids: Sequence[UUID]) -> list[Trigger
     return _states(conn, _LIST_ALL_STATES, {"table_ids": list(table_ids)})
 
 
+_LATE = """
+WHERE retired_at IS NULL
+    AND next_due_at <= %(look_before)s
+    AND coalesce(last_window_at, anchor_at) < %(window_before)s
+    AND EXISTS (
+        SELECT FROM custom_table
+        WHERE custom_table.id = trigger_state.table_id AND custom_table.trashed_at IS NULL
+    )
+ORDER BY next_due_at
+LIMIT %(limit)s
+"""
+
+_LIST_LATE_STATES = _SELECT + _LATE
+
+
+def list_late_states(
+    conn: Connection, *, look_before: datetime, window_before: datetime, limit: int
+) -> list[TriggerState]:
+    """Return clock triggers of live tables that wanted a look before the one instant.
+
+    Only those whose last window lies before the other; those that wait for the longest first.
+    """
+    parameters = {"look_before": look_before, "window_before": window_before, "limit": limit}
+    return _states(conn, _LIST_LATE_STATES, parameters)
+
+
 _WITH_RETIRED = """
 WHERE table_id = %(table_id)s
 ORDER BY id

@@ -6,6 +6,7 @@ from psycopg import Connection
 
 from shared.domain.work import Reference
 from shared.evaluator.clock_trigger import ClockVerdict, judge_clock
+from shared.observability import metrics
 from shared.queries.new_runs import Window, has_active_run, insert_clock_run
 from shared.queries.occurrences import is_window_consumed
 from shared.queries.trigger_states import consume_window, set_next_due
@@ -46,6 +47,8 @@ def fire_clock(
             reference = _insert(conn, ready, verdict, announced=announced, now=now)
         if reference is None:
             verdict = judge(conn, ready, active_run=True, now=now)
+            if verdict.due_at is not None:
+                metrics.NOT_FIRED.labels("active_run").inc()
     if verdict.window is not None and (reference is not None or verdict.due_at is None):
         consume_window(conn, ref, window_at=verdict.window, next_due_at=verdict.next_due_at)
     elif verdict.next_due_at != ready.state.next_due_at:

@@ -39,6 +39,14 @@ RELEASED_AT_ONCE = 10_000
 # A record may have 262,144 characters: of a page of 10,000 only so many are read at once.
 _ROWS_AT_ONCE = 200
 
+_REASONS = (
+    "missing_schedule_value",
+    "invalid_schedule_value",
+    "already_fired",
+    "scheduled_for_future",
+    "when_filter_mismatch",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fired:
@@ -180,6 +188,7 @@ def fire_records(
 
     def fire(record_ids: Sequence[int]) -> Fired:
         page = judge(conn, ready, record_ids, now=now, taken=taken)
+        _tell_not_fired(page)
         return _fire(conn, ready, page, announced=announced, now=now)
 
     def set_aside(record_id: int, error: Exception) -> None:
@@ -197,6 +206,12 @@ def fire_records(
         for portion in portions(ready, record_ids)
         for fired in without_culprits(conn, portion, fire, set_aside)
     )
+
+
+def _tell_not_fired(page: DatePage) -> None:
+    for reason in _REASONS:
+        if count := getattr(page, reason):
+            metrics.NOT_FIRED.labels(reason).inc(count)
 
 
 def _fire(

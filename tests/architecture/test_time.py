@@ -65,10 +65,10 @@ def test_the_servers_clock_is_read_only_where_listed():
     assert "shared/db/clock.py" in readers
 
 
-def test_only_the_doctor_asks_this_machines_wall_clock():
+def test_only_the_comparison_of_clocks_asks_this_machines_wall_clock():
     found = _called(_WALL_CLOCK, "services", "shared")
 
-    assert set(found.values()) == {"services/cli/host_clock.py"}
+    assert set(found.values()) == {"shared/observability/host_clock.py"}
 
 
 def test_durations_come_from_the_lifecycle_module():
