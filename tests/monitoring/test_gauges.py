@@ -11,6 +11,7 @@ from services.worker.measures import measure_when_asked
 from shared.db.clock import server_now
 from shared.db.connection import connect, open_pool
 from shared.db.roles import SCANNER
+from shared.lifecycle import wait_until
 from shared.usecases.due_pass import due_pass
 from shared.usecases.tick import tick
 from tests.builders import SCHEDULES, a_claimed_run, a_stored_trigger
@@ -132,8 +133,9 @@ def test_a_worker_tells_its_pool_and_its_oldest_unstarted_claim(database_url):
 
         with pool.connection():
             assert _value("duebook_pool_sessions", state="in_use") == 1
+        # The pool takes a session back on a thread of its own.
+        assert wait_until(lambda: _value("duebook_pool_sessions", state="free") == 1, seconds=30)
         assert _value("duebook_pool_sessions", state="in_use") == 0
-        assert _value("duebook_pool_sessions", state="free") == 1
 
         assert _value("duebook_oldest_unstarted_claim_seconds") == 0
         holdings.add(Held(a_claimed_run(id=2), until=0.0))
