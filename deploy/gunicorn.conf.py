@@ -25,3 +25,5 @@ limit_request_fields = 100
 limit_request_field_size = 8190
 # Only an ingress may say who the client is; the API does not ask.
 forwarded_allow_ips = ""
+# It is ended by signals; a further way in would be a file to guard, and to have room for.
+control_socket_disable = True
