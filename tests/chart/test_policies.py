@@ -3,10 +3,12 @@
 import json
 
 import pytest
+import yaml
 
 from shared.db.roles import API, SCANNER, WORKER
 from tests.architecture.source import ROOT
 from tests.chart.charts import (
+    CHART,
     PROFILES,
     VALUE_SETS,
     by_component,
@@ -204,6 +206,22 @@ def test_every_profile_is_scraped():
     assert monitor["spec"]["endpoints"][0]["port"] == "health"
     for service in scraped.values():
         assert service["spec"]["ports"][0]["name"] == "health"
+
+
+def test_the_alarms_are_those_of_the_file():
+    [rule] = of_kind(render("--values", "examples/large.yaml"), "PrometheusRule")
+
+    assert rule["spec"] == yaml.safe_load((CHART / "files/alerts.yaml").read_text("utf-8"))
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_the_dashboard_is_that_of_the_file():
+    [dashboard] = of_kind(render("--values", "examples/large.yaml"), "ConfigMap")
+    written = (CHART / "files/dashboard.json").read_text("utf-8")
+
+    assert dashboard["data"] == {"duebook.json": written}
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert json.loads(written)["panels"]
 
 
 def test_the_migration_comes_first():

@@ -15,6 +15,7 @@ with warnings.catch_warnings():
 _KUBERNETES = ("1.25", "1.32", "1.37")
 # What operators bring along; of these there is no schema.
 _OPERATORS = {
+    "monitoring.coreos.com/v1/PrometheusRule",
     "monitoring.coreos.com/v1/ServiceMonitor",
     "keda.sh/v1alpha1/ScaledObject",
     "keda.sh/v1alpha1/TriggerAuthentication",

@@ -29,6 +29,8 @@ Elsewhere: install Helm {release} as helm or helm{release} in PATH, or set HELM{
 def helm(release: int) -> str:
     """Return the program of a release. Raises RuntimeError with what to do if there is none."""
     if chosen := os.environ.get(f"HELM{release}"):
+        if shutil.which(chosen) is None or not _is(chosen, release):
+            raise RuntimeError(f"HELM{release} does not name a Helm {release}: {chosen}")
         return chosen
     for name in (f"helm{release}", "helm"):
         if (found := shutil.which(name)) and _is(found, release):
