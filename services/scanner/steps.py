@@ -150,6 +150,8 @@ class Scanner:
             metrics.STUCK_WORK.labels(kind).set(stuck)
         metrics.CLOCK_AHEAD_SECONDS.set(seconds_ahead(lambda: server_now(conn)))
         self._transactions.look(conn)
+        if self._announcer:
+            self._announcer.measure()
         return _MEASURE_SECONDS
 
     def watch(self, conn: Connection) -> float:

@@ -33,7 +33,7 @@ WITH RECURSIVE affected (table_id) AS (
     FROM affected
     WHERE affected.table_id IS NOT NULL
 ), suspect AS (
-    SELECT DISTINCT newest.tenant_id, newest.table_id, newest.trigger_id
+    SELECT newest.tenant_id, newest.table_id, newest.trigger_id
     FROM affected
     CROSS JOIN LATERAL (
         SELECT tenant_id, table_id, trigger_id, finished_at
@@ -42,7 +42,9 @@ WITH RECURSIVE affected (table_id) AS (
         ORDER BY id DESC
         LIMIT 100
     ) AS newest
-    WHERE newest.finished_at > %(since)s
+    GROUP BY newest.tenant_id, newest.table_id, newest.trigger_id
+    HAVING count(*) >= %(streak)s AND max(newest.finished_at) > %(since)s
+    LIMIT 5 * %(limit)s
 )
 SELECT suspect.tenant_id, suspect.table_id, suspect.trigger_id
 FROM suspect
@@ -73,7 +75,7 @@ def list_failing_triggers(
 ) -> list[FailingTrigger]:
     """Return the triggers whose latest ``streak`` ends are failures, one of them after ``since``.
 
-    Only those with one among the newest 100 failures of their table.
+    Only those with as many among the newest 100 failures of their table, and not all of very many.
     """
     parameters = {"streak": streak, "since": since, "limit": limit}
     with conn.cursor(row_factory=class_row(FailingTrigger)) as cursor:

@@ -151,6 +151,10 @@ class Announcer:
         """
         return self._rooms(conn, [self._scheduled])[0]
 
+    def measure(self) -> None:
+        """Tell how many messages wait in each queue, also while there is nothing to announce."""
+        self._depths()
+
     def announce(self, conn: Connection) -> int:
         """Announce a batch of what is due for each queue; return how many were confirmed.
 

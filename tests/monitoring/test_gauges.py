@@ -2,16 +2,22 @@
 
 from datetime import timedelta
 
+import pika
 import pytest
 from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
 
 from services.scanner.steps import Scanner
+from services.scanner.transactions import TransactionWatch
 from services.worker.holdings import Held, Holdings
 from services.worker.measures import measure_when_asked
 from shared.db.clock import server_now
 from shared.db.connection import connect, open_pool
 from shared.db.roles import SCANNER
 from shared.lifecycle import wait_until
+from shared.messaging import topology
+from shared.messaging.amqp_publisher import AmqpPublisher
+from shared.usecases.announce import Announcer
 from shared.usecases.due_pass import due_pass
 from shared.usecases.tick import tick
 from tests.builders import SCHEDULES, a_claimed_run, a_stored_trigger
@@ -101,6 +107,27 @@ def test_schedules_that_let_two_windows_pass_are_counted(
     assert _value("duebook_silent_schedules") == silent
 
 
+def test_dead_letters_are_seen_while_there_is_nothing_to_announce(conn, rabbit_url):
+    publisher = AmqpPublisher(rabbit_url, fire_batch=10)
+    try:
+        assert wait_until(publisher.ready, seconds=60)
+        dead = topology.dead_letters_of(topology.EXECUTE)
+        with pika.BlockingConnection(pika.URLParameters(rabbit_url)) as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            channel.basic_publish("", dead, b"a letter")
+        announcer = Announcer(publisher, batch_size=10, fire_batch=10, high_water=10)
+        scanner = Scanner(announcer, round_seconds=60, run_retention_days=30)
+
+        def seen():
+            scanner.measure(conn)
+            return _value("duebook_queue_depth", queue=dead) == 1
+
+        assert wait_until(seen, seconds=60)
+    finally:
+        publisher.close()
+
+
 def test_an_open_transaction_grows_older_with_each_look(conn, scanner_conn, other_conn, scanner):
     scanner.measure(scanner_conn)
     assert _value("duebook_oldest_transaction_seconds") == 0
@@ -113,6 +140,35 @@ def test_an_open_transaction_grows_older_with_each_look(conn, scanner_conn, othe
 
     scanner.measure(scanner_conn)
     assert _value("duebook_oldest_transaction_seconds") == 0
+
+
+def test_the_log_names_each_transaction_once(scanner_conn, other_conn):
+    watch = TransactionWatch(long_seconds=0)
+    with other_conn.transaction(), capture_logs() as logs:
+        other_conn.execute("SELECT 1")
+        watch.look(scanner_conn)
+        watch.look(scanner_conn)
+
+    assert [(log["event"], log["pid"]) for log in logs] == [
+        ("transaction_open_long", other_conn.info.backend_pid)
+    ]
+
+
+def test_the_log_names_each_trigger_once(conn, scanner_conn, scanner):
+    table, now = insert_table(conn), server_now(conn)
+    for _ in range(5):
+        insert_run(conn, table, status="failed", trigger_id=trigger_id(7), finished_at=now)
+    times = {"last_window_at": now - timedelta(hours=3), "next_due_at": now}
+    insert_state(conn, table, kind="interval", trigger_id=trigger_id(8), **times)
+
+    with capture_logs() as logs:
+        scanner.watch(scanner_conn)
+        scanner.watch(scanner_conn)
+
+    assert [(log["event"], log["table_id"], log["trigger_id"]) for log in logs] == [
+        ("trigger_keeps_failing", str(table.id), trigger_id(7)),
+        ("schedule_silent", str(table.id), trigger_id(8)),
+    ]
 
 
 def test_the_clock_of_this_host_is_compared_with_the_databases(conn, scanner):
