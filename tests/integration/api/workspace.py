@@ -117,6 +117,7 @@ def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
     rule = moderator.post("/v1/trigger-rules", json=RULE).json["id"]
     workflow = moderator.post("/v1/workflows", json=WORKFLOW).json["id"]
     started = moderator.post(f"/v1/workflows/{workflow}/executions", json={}).json["id"]
+    event = moderator.post("/v1/events", json={"name": "bought"}).json["id"]
     tables = [table, table, table, table, theirs, trashed.rpartition("/")[2], str(NOBODYS)]
     return World(
         who=who,
@@ -131,6 +132,7 @@ def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
             "workflow_id": [workflow, workflow + 1, 2**63 - 1],
             "version": [1, 2, 2**63 - 1],
             "execution_id": [started, str(NOBODYS)],
+            "event_id": [event, event + 1, 2**63 - 1],
             "line_user_id": [contact, contact + 1, 2**63 - 1],
             "link_id": [link["id"], link["id"] + 1, 2**63 - 1],
             "token": [link["token"], "x" * 32, "short", "x" * 33],
