@@ -6,6 +6,7 @@ from uuid import uuid4
 import hypothesis
 import psycopg
 import pytest
+import structlog
 from pytest_postgresql import factories
 
 from services.cli.embedded_postgres import PostgresServer, free_port
@@ -20,6 +21,19 @@ from tests.servers.redis import given_redis, running_redis
 # A busy machine is no reason to fail.
 hypothesis.settings.register_profile("house", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("house")
+
+
+@pytest.fixture(autouse=True)
+def own_log(monkeypatch):
+    """Logging as it is before anybody sets it up, for each test anew.
+
+    What a command sets up in our own process, and loggers that remember it, would outlast its test.
+    """
+    configure = structlog.configure
+    never = {"cache_logger_on_first_use": False}
+    monkeypatch.setattr(structlog, "configure", lambda **options: configure(**options | never))
+    yield
+    structlog.reset_defaults()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
