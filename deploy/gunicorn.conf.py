@@ -4,10 +4,10 @@ One process with threads: requests wait for PostgreSQL, not for Python, and one 
 set of metrics and one health port. More load means more replicas.
 """
 
+from services.api.startup import fit_settings
 from shared.observability.logs import configure_logging
-from shared.settings import read_settings
 
-_settings = read_settings("api")
+_settings = fit_settings()
 configure_logging(service="api", log_format=_settings.log_format, level=_settings.log_level)
 
 bind = f"{_settings.api_host}:{_settings.api_port}"

@@ -1,12 +1,16 @@
-"""The WSGI target of gunicorn, put together from the environment: ``services.api.wsgi:app``."""
+"""The WSGI target of gunicorn, put together from the environment: ``services.api.wsgi:app``.
+
+That the login may act as the API was looked at before (``startup``); its sessions fail otherwise.
+"""
 
 from services.api.app import create_app
 from services.api.dependencies import Parts, operator_sessions
 from services.api.long_questions import LongQuestions
 from services.api.readiness import readiness_check
 from services.api.request_limits import RequestLimits
+from services.api.startup import NAME
 from shared.db.connection import open_pool
-from shared.db.roles import API, require_role_if_reached
+from shared.db.roles import API
 from shared.observability.http import HealthServer
 from shared.observability.logs import configure_logging
 from shared.settings import read_settings
@@ -18,8 +22,7 @@ _settings = read_settings("api")
 assert _settings.admin_token is not None
 configure_logging(service="api", log_format=_settings.log_format, level=_settings.log_level)
 _url = _settings.database_url.reveal()
-require_role_if_reached(_url, API, application_name="duebook-api")
-_pool = open_pool(_url, application_name="duebook-api", size=_settings.db_pool_size, role=API)
+_pool = open_pool(_url, application_name=NAME, size=_settings.db_pool_size, role=API)
 app = create_app(
     Parts(
         sessions=_pool.connection,

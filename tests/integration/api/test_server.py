@@ -15,6 +15,7 @@ import pytest
 
 from services.cli.embedded_postgres import free_port
 from shared.db.clock import server_now
+from shared.db.roles import WORKER
 from shared.domain.tracking import TOKEN_BYTES, link_token
 from shared.lifecycle import wait_until
 from shared.queries.tracking import find_click
@@ -122,6 +123,41 @@ def test_it_answers_counts_and_logs_and_stops_when_told(server):
         ("/root/tenants", 200, "api")
     ]
     assert ADMIN_TOKEN not in log
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {},
+            'the database\'s role "worker_1" may not act as duebook_api: let a superuser run'
+            ' GRANT duebook_api TO "worker_1"\n',
+        ),
+        (
+            {"DB_POOL_SIZE": "many"},
+            "settings are not valid:\n  DB_POOL_SIZE: Not a valid integer.\n",
+        ),
+    ],
+)
+def test_it_does_not_start_with_a_login_or_settings_that_are_not_fit(login_url, settings, said):
+    environment = {
+        **os.environ,
+        "DATABASE_URL": login_url(WORKER),
+        "ADMIN_TOKEN": ADMIN_TOKEN,
+        "API_PORT": str(free_port()),
+        "HEALTH_PORT": str(free_port()),
+        **settings,
+    }
+
+    ended = subprocess.run(
+        [*COMMAND, "services.api.wsgi:app"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", said)
 
 
 def test_a_click_is_remembered_in_redis_and_in_the_database(server, redis_url, conn):
