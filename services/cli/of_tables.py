@@ -1,6 +1,6 @@
 """What belongs to a table and is asked for by its number alone: all tables are asked then."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from services.cli.api import TABLES, Api, Refused, find_table
@@ -29,3 +29,39 @@ def find_of_table(
             if error.status != 404:
                 raise
     raise AppError(f"there is no {what} {id}", code=f"{what.replace(' ', '_')}_not_found")
+
+
+def newest_of_tables(
+    api: Api,
+    table: str | None,
+    *,
+    path: Callable[[Table], str],
+    query: dict[str, Any],
+    limit: int,
+) -> list[dict[str, Any]]:
+    """Return what is listed below the path of a table, or of all, each with its table's name."""
+    found = [
+        {**one, "table": owner["name"]}
+        for owner in asked_tables(api, table)
+        for one in api.items(path(owner), query=query, limit=limit)
+    ]
+    return sorted(found, key=lambda one: -one["id"])[:limit]
+
+
+def move_each(
+    api: Api,
+    table: str | None,
+    ids: Sequence[int],
+    verb: str,
+    *,
+    path: Callable[[Table], str],
+    what: str,
+    body: object = None,
+) -> list[dict[str, Any]]:
+    """Do this to each, found as ``find_of_table`` does; return what they are then."""
+    moved = []
+    for id in ids:
+        owner, _ = find_of_table(api, table, id, path=path, what=what)
+        answer = api.call("POST", f"{path(owner)}/{id}/{verb}", body=body)
+        moved.append({**answer, "table": owner["name"]})
+    return moved

@@ -15,6 +15,7 @@ from psycopg import Connection
 from psycopg.rows import args_row, class_row
 
 from shared.domain.work import Announced, ReferenceKind, WorkKind
+from shared.queries.fair_turns import Index, fair_turns
 from shared.queries.life_cycle import HELD, for_both
 
 # Two ways to select what is due, each as a list ``due``; a claim without a broker uses them too.
@@ -33,54 +34,17 @@ WITH due AS MATERIALIZED (
 )
 """
 
-# One batch looks at up to 1000 tenants in circular order and takes their oldest rows in turn. The
-# inner limit bounds the work when many tenants have much, so the batch may come back short. Asked
-# for one tenant by =, the planner may read the whole table for each, or all that is due: places in
-# the order of the index leave it no choice.
-FAIREST_DUE = """
-WITH circle AS (
-    (SELECT 0 AS lap, id FROM tenant WHERE id > %(after)s ORDER BY id LIMIT 1000)
-    UNION ALL
-    (SELECT 1 AS lap, id FROM tenant WHERE id <= %(after)s ORDER BY id LIMIT 1000)
-    ORDER BY lap, id
-    LIMIT 1000
-), waiting AS MATERIALIZED (
-    SELECT circle.id, %(limit)s::bigint * 10 / count(*) OVER () + 1 AS share
-    FROM circle
-    CROSS JOIN LATERAL (
-        SELECT work.tenant_id, work.urgent, work.announce_at
-        FROM {table} AS work
-        WHERE work.status = 'pending'
-            AND (work.tenant_id, work.urgent, work.announce_at)
-                >= (circle.id, %(urgent)s, '-infinity'::timestamptz)
-        ORDER BY work.tenant_id, work.urgent, work.announce_at
-        LIMIT 1
-    ) AS oldest
-    WHERE oldest.tenant_id = circle.id
-        AND oldest.urgent = %(urgent)s
-        AND oldest.announce_at <= (SELECT clock_timestamp())
-), candidates AS MATERIALIZED (
-    SELECT turns.id
-    FROM waiting
-    CROSS JOIN LATERAL (
-        SELECT
-            work.id,
-            work.announce_at,
-            row_number() OVER (
-                ORDER BY work.tenant_id, work.urgent, work.announce_at, work.id
-            ) AS turn
-        FROM {table} AS work
-        WHERE work.status = 'pending'
-            AND (work.tenant_id, work.urgent, work.announce_at)
-                >= (waiting.id, %(urgent)s, '-infinity'::timestamptz)
-            AND (work.tenant_id, work.urgent, work.announce_at)
-                <= (waiting.id, %(urgent)s, (SELECT clock_timestamp()))
-        ORDER BY work.tenant_id, work.urgent, work.announce_at, work.id
-        LIMIT least(waiting.share, %(limit)s)
-    ) AS turns
-    ORDER BY turns.turn, turns.announce_at, turns.id
-    LIMIT %(limit)s
-), due AS MATERIALIZED (
+_WAITING = Index(
+    table="{table}",
+    waits="status = 'pending'",
+    group="tenant_id, urgent",
+    rest=", %(urgent)s",
+    at="announce_at",
+    keys="id",
+)
+
+_STILL_DUE = """
+due AS MATERIALIZED (
     SELECT id, announce_at, worker_losses
     FROM {table}
     WHERE id = ANY(ARRAY(SELECT id FROM candidates)) AND announce_at <= clock_timestamp()
@@ -88,6 +52,8 @@ WITH circle AS (
     FOR UPDATE SKIP LOCKED
 )
 """
+
+FAIREST_DUE = fair_turns(_WAITING, now="(SELECT clock_timestamp())") + _STILL_DUE
 
 _ANNOUNCE = """
 UPDATE {table} AS work

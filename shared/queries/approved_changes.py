@@ -14,6 +14,7 @@ from psycopg.rows import class_row
 from shared.domain.staged_changes import ApprovedChange, StagedChange
 from shared.domain.work import Announced, Reference
 from shared.queries.change_lists import SELECT_CHANGES
+from shared.queries.fair_turns import Index, fair_turns
 
 _OLDEST_APPROVED = """
 WITH due AS MATERIALIZED (
@@ -26,46 +27,10 @@ WITH due AS MATERIALIZED (
 )
 """
 
-# As of work (``announcements``): up to 1000 tenants in circular order, their oldest in turn, found
-# by places in the index.
-_FAIREST_APPROVED = """
-WITH circle AS (
-    (SELECT 0 AS lap, id FROM tenant WHERE id > %(after)s ORDER BY id LIMIT 1000)
-    UNION ALL
-    (SELECT 1 AS lap, id FROM tenant WHERE id <= %(after)s ORDER BY id LIMIT 1000)
-    ORDER BY lap, id
-    LIMIT 1000
-), waiting AS MATERIALIZED (
-    SELECT circle.id, %(limit)s::bigint * 10 / count(*) OVER () + 1 AS share
-    FROM circle
-    CROSS JOIN LATERAL (
-        SELECT change.tenant_id, change.announce_at
-        FROM staged_change AS change
-        WHERE change.status = 'approved'
-            AND (change.tenant_id, change.announce_at) >= (circle.id, '-infinity'::timestamptz)
-        ORDER BY change.tenant_id, change.announce_at
-        LIMIT 1
-    ) AS oldest
-    WHERE oldest.tenant_id = circle.id AND oldest.announce_at <= (SELECT clock_timestamp())
-), candidates AS MATERIALIZED (
-    SELECT turns.id
-    FROM waiting
-    CROSS JOIN LATERAL (
-        SELECT
-            change.id,
-            change.announce_at,
-            row_number() OVER (ORDER BY change.tenant_id, change.announce_at, change.id) AS turn
-        FROM staged_change AS change
-        WHERE change.status = 'approved'
-            AND (change.tenant_id, change.announce_at) >= (waiting.id, '-infinity'::timestamptz)
-            AND (change.tenant_id, change.announce_at)
-                <= (waiting.id, (SELECT clock_timestamp()))
-        ORDER BY change.tenant_id, change.announce_at, change.id
-        LIMIT least(waiting.share, %(limit)s)
-    ) AS turns
-    ORDER BY turns.turn, turns.announce_at, turns.id
-    LIMIT %(limit)s
-), due AS MATERIALIZED (
+_APPROVED = Index(table="staged_change", waits="status = 'approved'", at="announce_at", keys="id")
+
+_STILL_APPROVED = """
+due AS MATERIALIZED (
     SELECT id
     FROM staged_change
     WHERE id = ANY(ARRAY(SELECT id FROM candidates)) AND announce_at <= clock_timestamp()
@@ -73,6 +38,8 @@ WITH circle AS (
     FOR UPDATE SKIP LOCKED
 )
 """
+
+_FAIREST_APPROVED = fair_turns(_APPROVED, now="(SELECT clock_timestamp())") + _STILL_APPROVED
 
 _ANNOUNCE = """
 UPDATE staged_change AS change

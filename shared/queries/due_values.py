@@ -13,6 +13,8 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import args_row
 
+from shared.queries.fair_turns import Index, fair_turns
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueValue:
@@ -119,51 +121,11 @@ def take_due(conn: Connection, *, now: datetime, limit: int) -> list[DuePointer]
         return cursor.execute(_TAKE_DUE, {"now": now, "limit": limit}).fetchall()
 
 
-# As in ``announcements``: tenants in circular order, the oldest of each in turn. Each entry is
-# found by its key: joined, each that is due may be compared with each candidate.
-_FAIREST = """
-WITH circle AS (
-    (SELECT 0 AS lap, id FROM tenant WHERE id > %(after)s ORDER BY id LIMIT 1000)
-    UNION ALL
-    (SELECT 1 AS lap, id FROM tenant WHERE id <= %(after)s ORDER BY id LIMIT 1000)
-    ORDER BY lap, id
-    LIMIT 1000
-), waiting AS MATERIALIZED (
-    SELECT circle.id, %(limit)s::bigint * 10 / count(*) OVER () + 1 AS share
-    FROM circle
-    CROSS JOIN LATERAL (
-        SELECT tenant_id, fire_at
-        FROM due_value
-        WHERE (tenant_id, fire_at) >= (circle.id, '-infinity'::timestamptz)
-        ORDER BY tenant_id, fire_at
-        LIMIT 1
-    ) AS oldest
-    WHERE oldest.tenant_id = circle.id AND oldest.fire_at <= %(now)s
-), candidates AS MATERIALIZED (
-    SELECT turns.trigger_ref, turns.record_id
-    FROM waiting
-    CROSS JOIN LATERAL (
-        SELECT
-            due_value.trigger_ref,
-            due_value.record_id,
-            due_value.fire_at,
-            row_number() OVER (
-                ORDER BY
-                    due_value.tenant_id,
-                    due_value.fire_at,
-                    due_value.trigger_ref,
-                    due_value.record_id
-            ) AS turn
-        FROM due_value
-        WHERE (due_value.tenant_id, due_value.fire_at) >= (waiting.id, '-infinity'::timestamptz)
-            AND (due_value.tenant_id, due_value.fire_at) <= (waiting.id, %(now)s)
-        ORDER BY
-            due_value.tenant_id, due_value.fire_at, due_value.trigger_ref, due_value.record_id
-        LIMIT least(waiting.share, %(limit)s)
-    ) AS turns
-    ORDER BY turns.turn, turns.fire_at, turns.trigger_ref, turns.record_id
-    LIMIT %(limit)s
-), due AS MATERIALIZED (
+_ENTRIES = Index(table="due_value", waits="true", at="fire_at", keys="trigger_ref, record_id")
+
+# Each entry is found by its key: joined, each that is due may be compared with each candidate.
+_STILL_DUE = """
+due AS MATERIALIZED (
     SELECT entry.ctid
     FROM (SELECT trigger_ref, record_id FROM candidates ORDER BY trigger_ref, record_id) AS wanted
     CROSS JOIN LATERAL (
@@ -177,7 +139,7 @@ WITH circle AS (
 )
 """
 
-_TAKE_DUE_FAIRLY = _FAIREST + _TAKEN
+_TAKE_DUE_FAIRLY = fair_turns(_ENTRIES, now="%(now)s") + _STILL_DUE + _TAKEN
 
 
 def take_due_fairly(

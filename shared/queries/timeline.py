@@ -31,7 +31,7 @@ class Occurrence:
 OccurrencePlace = tuple[datetime, int, str]
 """Where an occurrence stands in the order of time: when consumed, of which record, as what."""
 
-WITH_RUN_OF_RECORD = """
+_WITH_RUN = """
 SELECT
     occurrence.record_id,
     occurrence.identity,
@@ -42,6 +42,9 @@ SELECT
     run.error AS run_error
 FROM occurrence
 LEFT JOIN LATERAL (
+"""
+
+_OF_RECORD = """
     SELECT id, status, error
     FROM trigger_run
     WHERE table_id = %(table_id)s
@@ -54,18 +57,10 @@ LEFT JOIN LATERAL (
 WHERE occurrence.trigger_ref = %(trigger_ref)s
 """
 
+WITH_RUN_OF_RECORD = _WITH_RUN + _OF_RECORD
+
 # A run is kept under its identity: NULL is its record.
-WITH_RUN_OF_WINDOW = """
-SELECT
-    occurrence.record_id,
-    occurrence.identity,
-    occurrence.by_run,
-    occurrence.consumed_at,
-    run.id AS run_id,
-    run.status AS run_status,
-    run.error AS run_error
-FROM occurrence
-LEFT JOIN LATERAL (
+_OF_WINDOW = """
     SELECT id, status, error
     FROM trigger_run
     WHERE trigger_ref = %(trigger_ref)s
@@ -76,6 +71,8 @@ LEFT JOIN LATERAL (
 WHERE occurrence.trigger_ref = %(trigger_ref)s
     AND occurrence.record_id = 0
 """
+
+WITH_RUN_OF_WINDOW = _WITH_RUN + _OF_WINDOW
 
 _CONSUMED_WITHIN = """
     AND occurrence.consumed_at >= %(from_at)s

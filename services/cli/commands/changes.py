@@ -5,13 +5,14 @@ from typing import Any, TypeVar
 
 import click
 
-from services.cli.api import TABLES, Api, api_of_moderator, api_option, find_table
+from services.cli.api import TABLES, api_of_moderator, api_option, find_table
 from services.cli.default_group import ListsByDefault
-from services.cli.of_tables import asked_tables, find_of_table
+from services.cli.of_tables import find_of_table, move_each, newest_of_tables
 from services.cli.output import json_option, say_json, say_members, say_table
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
+_WHAT = "staged change"
 _COLUMNS = {
     "id": "change",
     "table": "table",
@@ -56,12 +57,8 @@ def list_(
     """List staged changes, the newest first, of TABLE (name or id) or of all tables."""
     api = api_of_moderator(api_url)
     query = {"status": status, "operation": operation, "record_id": record, "run_id": run}
-    found = [
-        {**change, "table": owner["name"]}
-        for owner in asked_tables(api, table)
-        for change in api.items(_path(owner), query=query, limit=limit)
-    ]
-    _say(sorted(found, key=lambda change: -change["id"])[:limit], as_json=as_json)
+    found = newest_of_tables(api, table, path=_path, query=query, limit=limit)
+    _say(found, as_json=as_json)
 
 
 @changes.command("show")
@@ -71,7 +68,8 @@ def list_(
 @json_option
 def show(change: int, table: str | None, api_url: str, as_json: bool) -> None:
     """Show CHANGE: what is proposed, and what was there when it was staged."""
-    owner, found = _find(api_of_moderator(api_url), table, change)
+    api = api_of_moderator(api_url)
+    owner, found = find_of_table(api, table, change, path=_path, what=_WHAT)
     if as_json:
         say_json(found)
         return
@@ -142,21 +140,12 @@ def _review(
         counts = api.call("POST", f"{_path(find_table(api, str(table)))}/{verb}", body=body)
         (say_json if as_json else say_members)(counts)
         return
-    reviewed = []
-    for change_id in ids:
-        owner, _ = _find(api, table, change_id)
-        change = api.call("POST", f"{_path(owner)}/{change_id}/{verb}", body=body)
-        reviewed.append({**change, "table": owner["name"]})
+    reviewed = move_each(api, table, ids, verb, path=_path, what=_WHAT, body=body)
     _say(reviewed, as_json=as_json)
 
 
 def _path(table: dict[str, Any]) -> str:
     return f"{TABLES}/{table['id']}/staged-changes"
-
-
-def _find(api: Api, table: str | None, change_id: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a change and the table it belongs to; without a table, all of them are asked."""
-    return find_of_table(api, table, change_id, path=_path, what="staged change")
 
 
 def _say(found: list[dict[str, Any]], *, as_json: bool) -> None:

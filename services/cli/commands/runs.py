@@ -4,11 +4,12 @@ from typing import Any
 
 import click
 
-from services.cli.api import TABLES, Api, api_of_moderator, api_option, find_table
+from services.cli.api import TABLES, api_of_moderator, api_option, find_table
 from services.cli.default_group import ListsByDefault
-from services.cli.of_tables import asked_tables, find_of_table
+from services.cli.of_tables import find_of_table, move_each, newest_of_tables
 from services.cli.output import json_option, say_json, say_members, say_table
 
+_WHAT = "run"
 _COLUMNS = {
     "id": "run",
     "table": "table",
@@ -53,16 +54,8 @@ def list_(
         "trigger_id": trigger,
         "record_id": record,
     }
-    found = [
-        {**run, "table": owner["name"]}
-        for owner in asked_tables(api, table)
-        for run in api.items(_path(owner), query=query, limit=limit)
-    ]
-    newest = sorted(found, key=lambda run: -run["id"])[:limit]
-    if as_json:
-        say_json(newest)
-    else:
-        say_table([_row(run) for run in newest], _COLUMNS, empty="no runs")
+    found = newest_of_tables(api, table, path=_path, query=query, limit=limit)
+    _say(found, as_json=as_json)
 
 
 @runs.command("show")
@@ -72,7 +65,8 @@ def list_(
 @json_option
 def show(run: int, table: str | None, api_url: str, as_json: bool) -> None:
     """Show RUN with its receipts."""
-    owner, found = _find(api_of_moderator(api_url), table, run)
+    api = api_of_moderator(api_url)
+    owner, found = find_of_table(api, table, run, path=_path, what=_WHAT)
     if as_json:
         say_json(found)
         return
@@ -110,7 +104,8 @@ def retry(
         counts = api.call("POST", f"{_path(find_table(api, str(table)))}/retry", body={})
         (say_json if as_json else say_members)(counts)
         return
-    _act(api, table, run, "retry", as_json=as_json)
+    retried = move_each(api, table, run, "retry", path=_path, what=_WHAT)
+    _say(retried, as_json=as_json)
 
 
 @runs.command("cancel")
@@ -120,28 +115,20 @@ def retry(
 @json_option
 def cancel(run: tuple[int, ...], table: str | None, api_url: str, as_json: bool) -> None:
     """Cancel RUN…, as long as nobody has started it."""
-    _act(api_of_moderator(api_url), table, run, "cancel", as_json=as_json)
-
-
-def _act(api: Api, table: str | None, ids: tuple[int, ...], verb: str, *, as_json: bool) -> None:
-    changed = []
-    for run_id in ids:
-        owner, _ = _find(api, table, run_id)
-        run = api.call("POST", f"{_path(owner)}/{run_id}/{verb}")
-        changed.append({**run, "table": owner["name"]})
-    if as_json:
-        say_json(changed)
-    else:
-        say_table([_row(run) for run in changed], _COLUMNS, empty="no runs")
+    api = api_of_moderator(api_url)
+    cancelled = move_each(api, table, run, "cancel", path=_path, what=_WHAT)
+    _say(cancelled, as_json=as_json)
 
 
 def _path(table: dict[str, Any]) -> str:
     return f"{TABLES}/{table['id']}/trigger-runs"
 
 
-def _find(api: Api, table: str | None, run_id: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a run and the table it belongs to; without a table, all of them are asked."""
-    return find_of_table(api, table, run_id, path=_path, what="run")
+def _say(found: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        say_json(found)
+    else:
+        say_table([_row(run) for run in found], _COLUMNS, empty="no runs")
 
 
 def _row(run: dict[str, Any]) -> dict[str, Any]:
