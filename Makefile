@@ -1,7 +1,7 @@
 # Everything that one does with a checkout. POSIX sh only; `make help` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint check format migrate schema bench image coverage lock
+.PHONY: help run test lint check format migrate schema docs bench image coverage lock
 
 PYTHON ?= python3
 # How many run the tests side by side, each with servers of its own.
@@ -39,6 +39,9 @@ migrate: .venv/.run ## bring the database of DATABASE_URL up to this release
 
 schema: .venv/.dev ## write docs/schema.sql from the migrations
 	$(BIN)/python -m tests.servers.schema docs/schema.sql
+
+docs: .venv/.dev ## write what pages list from the code
+	$(BIN)/python -m tests.pages
 
 bench: .venv/.bench ## one table for each question of benchmarks/
 	@for script in benchmarks/[a-z]*.py; do \

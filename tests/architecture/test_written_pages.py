@@ -1,0 +1,46 @@
+"""What pages list is what the code declares: `make docs` would change nothing."""
+
+import re
+
+import pytest
+
+from shared.observability.metrics import DECLARED
+from tests.architecture.source import ROOT
+from tests.monitoring.names import declared
+from tests.pages.__main__ import PAGES
+from tests.pages.generated import quotation, with_part
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_what_make_docs_writes(name):
+    page = (ROOT / name).read_text("utf-8")
+
+    assert PAGES[name](page) == page
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_was_changed_by_hand_is_written_anew(name):
+    page = (ROOT / name).read_text("utf-8")
+    spoiled = re.sub(r"duebook_ticks_total", "duebook_tocks_total", page)
+
+    assert spoiled != page
+    assert PAGES[name](spoiled) == page
+
+
+def test_a_page_without_the_place_of_a_part_is_refused():
+    with pytest.raises(ValueError, match="0 parts metrics"):
+        with_part("# Metrics\n", "metrics", "- one")
+
+
+def test_a_comparison_begins_no_quotation_within_a_quotation():
+    lines = quotation("x " * 58 + "> 3").splitlines()
+
+    assert len(lines) == 2
+    assert [line for line in lines if line.startswith("> >")] == []
+
+
+def test_every_metric_is_declared_with_who_measures_it_and_what_it_means():
+    assert [one.metric for one in DECLARED] == declared()
+    assert [one.metric._name for one in DECLARED if not (one.services and one.note)] == []
+    texts = [text for one in DECLARED for text in (one.metric._documentation, one.note)]
+    assert [text for text in texts if not re.search(r"[.?]$", text)] == []

@@ -1,0 +1,22 @@
+"""Write what is written from the code into the pages of a checkout: ``make docs``."""
+
+from pathlib import Path
+
+from tests.pages.metrics import metrics_page, runbook_page
+
+ROOT = Path(__file__).parents[2]
+PAGES = {"docs/metrics.md": metrics_page, "docs/runbook.md": runbook_page}
+
+
+def main():
+    """Write each page that is not as it should be, and name it."""
+    for name, written in PAGES.items():
+        path = ROOT / name
+        page = path.read_text("utf-8")
+        if (told := written(page)) != page:
+            path.write_text(told, "utf-8")
+            print(name)
+
+
+if __name__ == "__main__":
+    main()
