@@ -3,6 +3,7 @@
 A key is read from ``NAME``, or from the file that ``NAME_FILE`` names. An empty value is no value.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -18,6 +19,7 @@ Network = IPv4Network | IPv6Network
 
 WORKER_ROLES = ("trigger-worker", "action-worker")
 _DAY = 86_400
+_PREFIX = re.compile("[A-Za-z0-9_.:-]{1,64}")
 _LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -45,6 +47,7 @@ class Settings:
     db_pool_size: int
     amqp_url: Secret | None  # None: PostgreSQL is the transport
     redis_url: Secret | None  # None: clicks are remembered in PostgreSQL alone
+    redis_prefix: str  # of all keys: several installations may share a Redis
     click_ttl_seconds: int
     admin_token: Secret | None  # None only outside the API
     gateway_url: str | None  # None: notify stores the message and calls nobody
@@ -120,6 +123,7 @@ def _read(env: FileAwareEnv, service: Service) -> dict[str, Any]:
         "db_pool_size": env.int("DB_POOL_SIZE", 4, validate=_between(1, 100)),
         "amqp_url": _secret(amqp_url),
         "redis_url": _secret(redis_url),
+        "redis_prefix": env.str("REDIS_PREFIX", "duebook", validate=_is_prefix),
         "click_ttl_seconds": env.int(
             "CLICK_TTL_SECONDS", 7 * _DAY, validate=_between(1, 366 * _DAY)
         ),
@@ -220,6 +224,11 @@ def _is_redis(text: str) -> None:
     place = {"redis": parts.netloc, "rediss": parts.netloc, "unix": parts.path}
     if not place.get(parts.scheme):
         raise ValidationError("Must be a URL that begins with redis://, rediss:// or unix://.")
+
+
+def _is_prefix(text: str) -> None:
+    if not _PREFIX.fullmatch(text):
+        raise ValidationError("Must be up to 64 letters, digits, and characters of -_.:")
 
 
 def _are_roles(roles: list[str]) -> None:

@@ -19,7 +19,6 @@ from shared.tracking.redis_line import RedisLine, open_redis
 _MAX_NAMES = 20_000
 _BURSTS_PER_MINUTE = 6
 _MIN_BURST = 10
-_PREFIX = "duebook:rate:"
 _MICROSECOND = 1_000_000
 
 # By Redis' own clock, so that replicas agree whatever theirs say. A far future, left by a clock
@@ -118,10 +117,12 @@ class LocalRates:
 class RedisRates:
     """One bucket for all processes; while Redis does not answer, each process has its own."""
 
-    def __init__(self, redis: Redis, local: LocalRates) -> None:
+    def __init__(self, redis: Redis, local: LocalRates, *, prefix: str) -> None:
+        """``prefix`` is that of all keys: each installation has buckets of its own."""
         self._line = RedisLine(redis)
         self._script: Script = redis.register_script(_TAKE)
         self._local = local
+        self._prefix = f"{prefix}:rate:"
 
     def take(self, name: str, rate: Rate) -> float:
         """Take a token of all processes."""
@@ -136,7 +137,7 @@ class RedisRates:
     def _ask(self, name: str, rate: Rate, *, take: bool) -> float | None:
         interval, tolerance = (round(x * _MICROSECOND) for x in (rate.interval, rate.tolerance))
         arguments = [interval, tolerance, int(take)]
-        told = self._line.ask(lambda _: self._script(keys=[_PREFIX + name], args=arguments))
+        told = self._line.ask(lambda _: self._script(keys=[self._prefix + name], args=arguments))
         return None if told is None else int(told) / _MICROSECOND
 
 
@@ -144,4 +145,5 @@ def open_rates(settings: Settings) -> Rates:
     """Return the buckets that a process counts with; nothing is connected yet."""
     if settings.redis_url is None:
         return LocalRates()
-    return RedisRates(open_redis(settings.redis_url.reveal()), LocalRates())
+    redis = open_redis(settings.redis_url.reveal())
+    return RedisRates(redis, LocalRates(), prefix=settings.redis_prefix)

@@ -9,21 +9,22 @@ from shared.domain.tracking import TrackingLink
 from shared.tracking.click_store import PostgresClicks
 from shared.tracking.redis_line import RedisLine
 
-_PREFIX = "duebook:click:"
-
 
 class RedisClicks:
     """Redis, and behind it the durable store: what Redis does not know, that one is asked for."""
 
-    def __init__(self, redis: Redis, durable: PostgresClicks, *, ttl_seconds: int) -> None:
-        """``ttl_seconds``: how long Redis remembers a click."""
+    def __init__(
+        self, redis: Redis, durable: PostgresClicks, *, prefix: str, ttl_seconds: int
+    ) -> None:
+        """``prefix`` is that of all keys; ``ttl_seconds``: how long Redis remembers a click."""
         self._line = RedisLine(redis)
         self._durable = durable
+        self._prefix = f"{prefix}:click:"
         self._ttl_seconds = ttl_seconds
 
     def mark(self, conn: Connection, link: TrackingLink, *, clicked_at: datetime) -> None:
         """Tell Redis, then write the durable row: who reads the row's no has Redis' answer too."""
-        key, value = _PREFIX + link.token, clicked_at.isoformat()
+        key, value = self._prefix + link.token, clicked_at.isoformat()
         self._line.ask(lambda redis: redis.set(key, value, nx=True, ex=self._ttl_seconds))
         self._durable.mark(conn, link, clicked_at=clicked_at)
 
@@ -33,7 +34,7 @@ class RedisClicks:
         Whoever told Redis may have died before the row was written. What is decided upon a yes has
         the row beside it all the same, so that nobody who looks later says no.
         """
-        told = _instant(self._line.ask(lambda redis: redis.get(_PREFIX + link.token)))
+        told = _instant(self._line.ask(lambda redis: redis.get(self._prefix + link.token)))
         if told is None:
             return self._durable.clicked_at(conn, link)
         self._durable.keep(conn, link, clicked_at=told)

@@ -13,5 +13,6 @@ def open_clicks(settings: Settings) -> ClickStore:
     return RedisClicks(
         open_redis(settings.redis_url.reveal()),
         PostgresClicks(),
+        prefix=settings.redis_prefix,
         ttl_seconds=settings.click_ttl_seconds,
     )

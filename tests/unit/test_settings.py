@@ -10,7 +10,7 @@ from shared.settings import Secret, read_settings
 
 _KEYS = (
     *("DATABASE_URL", "AMQP_URL", "ADMIN_TOKEN", "GATEWAY_URL", "LEASE_SECONDS", "RENEW_SECONDS"),
-    *("REDIS_URL", "CLICK_TTL_SECONDS", "PUBLIC_URL", "API_HOST", "API_PORT"),
+    *("REDIS_URL", "REDIS_PREFIX", "CLICK_TTL_SECONDS", "PUBLIC_URL", "API_HOST", "API_PORT"),
 )
 
 
@@ -59,6 +59,7 @@ def test_all_faults_are_told_at_once(monkeypatch, tmp_path):
     monkeypatch.setenv("ALLOWED_PORTS", "443,70000")
     monkeypatch.setenv("LOG_FORMAT", "xml")
     monkeypatch.setenv("GATEWAY_URL", "ftp://gateway")
+    monkeypatch.setenv("REDIS_PREFIX", "two words")
 
     assert _pointers() == {
         "/DATABASE_URL",
@@ -70,6 +71,7 @@ def test_all_faults_are_told_at_once(monkeypatch, tmp_path):
         "/ALLOWED_PORTS",
         "/LOG_FORMAT",
         "/GATEWAY_URL",
+        "/REDIS_PREFIX",
     }
 
 

@@ -134,7 +134,9 @@ def test_no_log_line_has_the_token(client, link, path, capsys):
 
 
 def test_with_redis_away_a_click_counts_all_the_same(pool, restartable_redis, path, conn):
-    clicks = RedisClicks(open_redis(restartable_redis.url), PostgresClicks(), ttl_seconds=60)
+    clicks = RedisClicks(
+        open_redis(restartable_redis.url), PostgresClicks(), prefix="duebook", ttl_seconds=60
+    )
     restartable_redis.stop()
 
     answer = make_app(pool.connection, clicks).test_client().get(path)

@@ -37,7 +37,7 @@ def redis(redis_url):
 
 @pytest.fixture
 def redis_clicks(redis_url):
-    clicks = RedisClicks(open_redis(redis_url), PostgresClicks(), ttl_seconds=60)
+    clicks = RedisClicks(open_redis(redis_url), PostgresClicks(), prefix="duebook", ttl_seconds=60)
     yield clicks
     clicks.close()
 

@@ -94,7 +94,7 @@ def clicks(request):
     redis = SteppedRedis(connection_pool=open_redis(url).connection_pool)
     # A busy machine must not make Redis count as away: the orders would not repeat themselves.
     redis.connection_pool.connection_kwargs |= {"socket_timeout": 20, "socket_connect_timeout": 20}
-    clicks = RedisClicks(redis, PostgresClicks(), ttl_seconds=60)
+    clicks = RedisClicks(redis, PostgresClicks(), prefix="duebook", ttl_seconds=60)
     if request.param == "redis":
         yield clicks
     else:

@@ -22,9 +22,9 @@ def in_redis(redis_url):
     """Make the buckets of one more process that shares a Redis."""
     opened = []
 
-    def make():
+    def make(*, prefix="duebook"):
         opened.append(open_redis(redis_url))
-        return RedisRates(opened[-1], LocalRates())
+        return RedisRates(opened[-1], LocalRates(), prefix=prefix)
 
     yield make
     for redis in opened:
@@ -86,6 +86,14 @@ def test_processes_that_share_a_redis_share_the_bucket(in_redis, name):
     assert waits.count(0.0) == 25
 
 
+def test_installations_that_share_a_redis_do_not_share_buckets(in_redis, name):
+    ours, theirs = in_redis(), in_redis(prefix="staging")
+    taken(ours, name, tries=25)
+
+    assert theirs.take(name, RATE) == 0.0
+    assert ours.take(name, RATE) > 0
+
+
 def test_redis_forgets_a_bucket_that_is_full_again(in_redis, name, redis_url):
     in_redis().take(name, Rate(per_minute=60_000, burst=1000))
 
@@ -105,7 +113,7 @@ def test_what_somebody_wrote_into_redis_holds_nobody_up_for_long(in_redis, name,
 
 def test_without_redis_each_process_counts_by_itself(restartable_redis, name, capsys):
     redis = open_redis(restartable_redis.url)
-    rates = RedisRates(redis, LocalRates())
+    rates = RedisRates(redis, LocalRates(), prefix="duebook")
     assert rates.take(name, RATE) == 0.0
     restartable_redis.stop()
     unanswered = metrics.REDIS_UNANSWERED._value.get()
@@ -184,5 +192,7 @@ def test_settings_choose_where_is_counted(monkeypatch, redis_url, name):
 
     monkeypatch.setenv("REDIS_URL", redis_url)
     assert open_rates(read_settings("worker")).take(name, RATE) == 0.0
+    monkeypatch.setenv("REDIS_PREFIX", "staging")
+    assert open_rates(read_settings("worker")).take(name, RATE) == 0.0
     with open_redis(redis_url) as redis:
-        assert redis.exists(f"duebook:rate:{name}")
+        assert redis.exists(f"duebook:rate:{name}", f"staging:rate:{name}") == 2

@@ -31,7 +31,9 @@ def _unanswered():
 
 @pytest.fixture
 def restartable_clicks(restartable_redis):
-    clicks = RedisClicks(open_redis(restartable_redis.url), PostgresClicks(), ttl_seconds=60)
+    clicks = RedisClicks(
+        open_redis(restartable_redis.url), PostgresClicks(), prefix="duebook", ttl_seconds=60
+    )
     yield clicks
     clicks.close()
 
@@ -215,7 +217,7 @@ def test_a_connection_that_a_restart_cut_is_opened_again(
 
 
 def test_a_silent_redis_holds_up_one_request_for_a_moment(silent_url, conn, link, now):
-    clicks = RedisClicks(open_redis(silent_url), PostgresClicks(), ttl_seconds=60)
+    clicks = RedisClicks(open_redis(silent_url), PostgresClicks(), prefix="duebook", ttl_seconds=60)
 
     began_at = monotonic()
     clicks.mark(conn, link, clicked_at=now)
@@ -242,7 +244,7 @@ def test_a_frozen_redis_is_no_fault(restartable_clicks, restartable_redis, conn,
 
 def test_a_password_that_is_wrong_is_no_fault(redis_url, conn, link, now):
     url = redis_url.replace("redis://", "redis://somebody:wrong@")
-    clicks = RedisClicks(open_redis(url), PostgresClicks(), ttl_seconds=60)
+    clicks = RedisClicks(open_redis(url), PostgresClicks(), prefix="duebook", ttl_seconds=60)
 
     clicks.mark(conn, link, clicked_at=now)
 
