@@ -170,10 +170,12 @@ def _stuck(name: str, failed: int, stale: int) -> Check:
 def _changes(conn: Connection) -> Check:
     overdue = approved_changes.count_overdue(conn, limit=_DUE_COUNTED)
     pending = staged_changes.count_pending(conn, limit=_DUE_COUNTED)
+    oldest_at = staged_changes.oldest_pending_at(conn)
+    since = "" if oldest_at is None else f" since {oldest_at:%Y-%m-%d}"
     return Check(
         name="staged changes",
         state="warning" if overdue else "ok",
-        found=f"{pending} to be reviewed, {overdue} approved and not applied in time",
+        found=f"{pending} to be reviewed{since}, {overdue} approved and not applied in time",
     )
 
 

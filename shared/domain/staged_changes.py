@@ -14,6 +14,8 @@ Operation = Literal["create", "update", "delete"]
 Verdict = Literal["approved", "rejected"]
 
 MAX_REASON = 1000
+MAX_PENDING = 10_000
+"""How many changes of a table may wait for a review before no action adds one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

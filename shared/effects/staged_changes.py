@@ -11,13 +11,13 @@ from psycopg import Connection
 from shared.domain.columns import cells_by_name, check_size, read_cells
 from shared.domain.records import CustomTable, Record
 from shared.domain.scp_rules import refuse_actions
-from shared.domain.staged_changes import NewChange, Origin, StagedChange
+from shared.domain.staged_changes import MAX_PENDING, NewChange, Origin, StagedChange
 from shared.domain.strict_json import Json
 from shared.effects.record_writes import create_records, delete_record, update_record
 from shared.errors import Conflict, NotFound
 from shared.queries.custom_tables import find_table
 from shared.queries.records import find_record, lock_record
-from shared.queries.staged_changes import find_by_origin, insert_change
+from shared.queries.staged_changes import count_pending_of_table, find_by_origin, insert_change
 
 
 def stage_create(
@@ -30,7 +30,8 @@ def stage_create(
 ) -> int:
     """Stage a record to be made, cells by column id; return the id of the change.
 
-    An origin that has staged one before finds it, here and below.
+    An origin that has staged one before finds it, here and below. Raises Conflict
+    ``staged_changes_too_many``; nothing is locked, so that actions side by side may go a few over.
     """
     return _stage(
         conn, table, NewChange(operation="create", origin=origin, proposed=cells), now=now
@@ -92,11 +93,15 @@ def _live_record(conn: Connection, table: CustomTable, record_id: int) -> Record
 
 
 def _stage(conn: Connection, table: CustomTable, change: NewChange, *, now: datetime) -> int:
-    staged = insert_change(conn, table, change, now=now)
-    if staged is None:
-        staged = find_by_origin(conn, table.tenant_id, change.origin.key)
-    assert staged is not None
-    return staged
+    if count_pending_of_table(conn, table.id, limit=MAX_PENDING) < MAX_PENDING:
+        staged = insert_change(conn, table, change, now=now)
+        if staged is not None:
+            return staged
+    found = find_by_origin(conn, table.tenant_id, change.origin.key)
+    if found is None:
+        message = f"{MAX_PENDING} staged changes of the table wait for a review, which is the limit"
+        raise Conflict(message, code="staged_changes_too_many")
+    return found
 
 
 def apply(conn: Connection, change: StagedChange, *, now: datetime) -> Record:

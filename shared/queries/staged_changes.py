@@ -202,6 +202,46 @@ def count_pending(conn: Connection, *, limit: int) -> int:
     return row[0] if row else 0
 
 
+_COUNT_PENDING_OF_TABLE = """
+SELECT count(*)
+FROM (
+    SELECT
+    FROM staged_change
+    WHERE table_id = %(table_id)s AND status = 'pending'
+    LIMIT %(limit)s
+) AS counted
+"""
+
+
+def count_pending_of_table(conn: Connection, table_id: UUID, *, limit: int) -> int:
+    """Return how many changes of a table wait for a review, counting no further than ``limit``."""
+    parameters = {"table_id": table_id, "limit": limit}
+    row = conn.execute(_COUNT_PENDING_OF_TABLE, parameters).fetchone()
+    return row[0] if row else 0
+
+
+_OLDEST_PENDING_AT = """
+SELECT min(created_at)
+FROM (
+    SELECT first.created_at
+    FROM custom_table
+    CROSS JOIN LATERAL (
+        SELECT created_at
+        FROM staged_change
+        WHERE table_id = custom_table.id AND status = 'pending'
+        ORDER BY id
+        LIMIT 1
+    ) AS first
+) AS oldest
+"""
+
+
+def oldest_pending_at(conn: Connection) -> datetime | None:
+    """Return when the change was staged that has waited longest for a review, None without one."""
+    row = conn.execute(_OLDEST_PENDING_AT).fetchone()
+    return row[0] if row else None
+
+
 # The receipt of the work that staged it names a change, so it stays as long as that work does.
 _DELETE_FINISHED = """
 WITH old AS MATERIALIZED (

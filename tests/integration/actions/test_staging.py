@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from shared.effects import staged_changes as effect
 from shared.effects.record_writes import create_records, delete_record, update_record
 from shared.queries.change_lists import ChangeFilter, get_change, list_changes
 from shared.queries.custom_tables import update_definition
 from shared.queries.records import find_record
+from shared.queries.staged_changes import reject
 from tests.integration.actions.contexts import NOW, execute
 from tests.integration.actions.test_records import a_target, detail_of, runs_in, with_triggers
 
@@ -134,6 +136,24 @@ def test_what_cannot_be_written_is_not_proposed(asking, record):
         "the table has no column 'nothing'"
     )
     assert list_changes(asking.conn, asking.table, ChangeFilter(), limit=9).items == []
+
+
+def test_a_table_with_too_many_to_review_takes_no_more_until_somebody_reviews(asking, monkeypatch):
+    monkeypatch.setattr(effect, "MAX_PENDING", 2)
+    first = execute(a_create(asking.table, amount=1), asking.context(key="k1"))
+    execute(a_create(asking.table, amount=1), asking.context(key="k2"))
+    elsewhere = a_target(asking)
+    elsewhere = update_definition(asking.conn, replace(elsewhere, approval="required"), now=NOW)
+
+    assert detail_of(a_create(asking.table, amount=1), asking.context(key="k3")) == (
+        "2 staged changes of the table wait for a review, which is the limit"
+    )
+    assert execute(a_create(asking.table, amount=1), asking.context(key="k1")) == first
+    assert staged(asking, execute(a_create(elsewhere, n=1), asking.context(key="k4")), elsewhere)
+
+    change_id = first["staged_change_id"]
+    assert reject(asking.conn, asking.table, change_id, reviewed_by=None, reason=None, now=NOW)
+    assert staged(asking, execute(a_create(asking.table, amount=1), asking.context(key="k3")))
 
 
 def test_a_scheduled_action_is_told_as_what_staged_it(asking):

@@ -129,7 +129,7 @@ class TestDoctor:
         assert {
             "name": "staged changes",
             "state": "warning",
-            "found": "1 to be reviewed, 1 approved and not applied in time",
+            "found": "1 to be reviewed since 2020-01-01, 1 approved and not applied in time",
         } in checks
 
     def test_a_broken_invariant_is_told_by_its_number(self, on_database, conn):

@@ -55,6 +55,12 @@ def test_statements_on_staged_changes_use_their_index(conn, table):
     review = {"reviewed_by": None, "reason": None, "now": NOW}
     for statement, parameters, index in (
         (
+            staged_changes._COUNT_PENDING_OF_TABLE,
+            {"table_id": table.id, "limit": 10_000},
+            "staged_change_to_review",
+        ),
+        (staged_changes._OLDEST_PENDING_AT, {}, "staged_change_to_review"),
+        (
             staged_changes._FIND_BY_ORIGIN,
             {"tenant_id": table.tenant_id, "origin_key": "7"},
             "a_change_is_staged_once",
