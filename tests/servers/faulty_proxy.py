@@ -5,8 +5,9 @@ import threading
 from contextlib import contextmanager, suppress
 from urllib.parse import urlsplit
 
-# What the server says last when it has done what it was asked, outside of a transaction.
-_READY = b"Z\x00\x00\x00\x05I"
+# What the server says last when it has done what it was asked; the letter that follows tells
+# whether a transaction is open.
+_READY = b"Z\x00\x00\x00\x05"
 
 
 class FaultyProxy:
@@ -90,7 +91,7 @@ class FaultyProxy:
                 self._passing.wait()
                 if not cut.is_set():
                     client.sendall(answered)
-                elif answered.endswith(_READY):
+                elif answered[:-1].endswith(_READY):
                     break
         self._close(client, server)
         if cut.is_set():
