@@ -117,7 +117,7 @@ def test_a_failing_gateway_has_its_own_outcome_and_the_message_stays(with_gatewa
 
 def test_a_gateway_that_does_not_answer_leaves_the_outcome_unknown(workspace):
     with a_raw_server(lambda server, sock: server.read_request(sock)) as gateway:
-        services = replace(workspace.services, gateway_url=gateway.url)
+        services = replace(workspace.services, gateway_url=gateway.url, deadline_seconds=2)
         with pytest.raises(ActionFailed) as caught:
             execute(a_notify(), workspace.context(services=services))
 
