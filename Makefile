@@ -20,7 +20,7 @@ run: .venv/.run ## everything on this machine, with a sample workspace (Ctrl-C e
 	@$(BIN)/duebook dev
 
 test: .venv/.dev ## the whole suite, with real PostgreSQL, RabbitMQ and Redis
-	$(BIN)/pytest -n $(TEST_JOBS) --dist loadfile
+	$(BIN)/pytest -n $(TEST_JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: .venv/.dev ## format, lint, types
 	$(BIN)/ruff format --check .
