@@ -17,6 +17,22 @@ def memory_mib(pid: int) -> float:
     return psutil.Process(pid).memory_info().rss / 2**20
 
 
+def tree_mib(pid: int) -> float:
+    """Return the memory of a process and what it started, each shared page counted once.
+
+    What others share with them counts too, as it does in a container of their own.
+    """
+    root = psutil.Process(pid)
+    found = [process.memory_full_info() for process in [root, *root.children(recursive=True)]]
+    largest = max(found, key=lambda memory: memory.rss)
+    return (largest.rss + sum(memory.uss for memory in found if memory is not largest)) / 2**20
+
+
+def own_mib(pid: int) -> float:
+    """Return the memory that a process shares with nobody."""
+    return psutil.Process(pid).memory_full_info().uss / 2**20
+
+
 def cpu_meter(pids: Iterable[int] = (), *, own: bool = True) -> Callable[[], float]:
     """Return a meter of CPU seconds, of these processes with their children and of this one alone.
 

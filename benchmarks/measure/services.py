@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,7 +47,9 @@ def running_service(arguments: list[str | Path], environment: dict[str, str]) ->
 
 
 @contextmanager
-def running_api(database: Database) -> Iterator[tuple[Child, Api]]:
+def running_api(
+    database: Database, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[Child, Api]]:
     """Run the API under gunicorn; with it comes a client that may do everything in one tenant."""
     port = free_port()
     command = [_GUNICORN, "-c", "deploy/gunicorn.conf.py", "services.api.wsgi:app"]
@@ -55,6 +57,7 @@ def running_api(database: Database) -> Iterator[tuple[Child, Api]]:
         "DATABASE_URL": database.url,
         "ADMIN_TOKEN": _ADMIN_TOKEN,
         "API_PORT": str(port),
+        **(environment or {}),
     }
     _, token = issue_token(
         database.conn,
