@@ -3,7 +3,9 @@
 import psycopg
 
 from services.api.dependencies import Sessions
+from shared.db.clock import server_now
 from shared.db.migrate import pending
+from shared.observability.host_clock import compare
 from shared.observability.http import Check
 
 
@@ -14,6 +16,7 @@ def readiness_check(sessions: Sessions) -> Check:
         try:
             with sessions() as conn:
                 missing = pending(conn)
+                compare(lambda: server_now(conn))  # also on a host that nobody asks anything
         except psycopg.OperationalError as error:
             return f"database: {error}".splitlines()[0]
         return f"migrations missing: {', '.join(missing)}" if missing else None

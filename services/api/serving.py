@@ -36,6 +36,7 @@ from shared.db.tenant_session import TenantSession
 from shared.domain import strict_json
 from shared.domain.faults import in_document_order
 from shared.errors import Fault, InvalidInput
+from shared.observability.host_clock import compare
 
 _EMPTY = b"{}"
 _log = structlog.get_logger()
@@ -76,7 +77,7 @@ def _serve(
         body, refusal = _read_body(route, raw)
         call = Call(
             conn=conn,
-            now=server_now(conn),
+            now=compare(lambda: server_now(conn)),
             caller=caller,
             scope=scope,
             acts=route.acts,

@@ -13,6 +13,7 @@ from shared.db.connection import open_pool
 from shared.db.roles import API
 from shared.observability.http import HealthServer
 from shared.observability.logs import configure_logging
+from shared.observability.pool_sessions import measure_when_asked
 from shared.settings import read_settings
 from shared.tracking.rates import Rate, open_rates
 from shared.tracking.stores import open_clicks
@@ -23,6 +24,7 @@ assert _settings.admin_token is not None
 configure_logging(service="api", log_format=_settings.log_format, level=_settings.log_level)
 _url = _settings.database_url.reveal()
 _pool = open_pool(_url, application_name=NAME, size=_settings.db_pool_size, role=API)
+measure_when_asked(_pool)
 app = create_app(
     Parts(
         sessions=_pool.connection,

@@ -11,9 +11,14 @@ from shared.db.clock import server_now
 from shared.domain.work import Announced, Reference
 from shared.lifecycle import monotonic
 from shared.observability import metrics
-from shared.observability.host_clock import seconds_ahead
+from shared.observability.host_clock import compare
 from shared.queries import action_lists, run_lists, staged_changes
-from shared.queries.announcements import count_due, count_running, next_announcement_at
+from shared.queries.announcements import (
+    count_due,
+    count_running,
+    next_announcement_at,
+    silent_since,
+)
 from shared.queries.due_tables import list_tables_behind
 from shared.usecases import due_pass
 from shared.usecases.announce import Announcer, recover
@@ -144,11 +149,12 @@ class Scanner:
         metrics.UNFINISHED_WORK.labels("running").set(count_running(conn))
         unreviewed = staged_changes.count_pending(conn, limit=_COUNTED_AT_MOST)
         metrics.CHANGES_TO_REVIEW.set(unreviewed)
-        now = server_now(conn)
+        since = silent_since(conn)
+        now = compare(lambda: server_now(conn))
+        metrics.OLDEST_SILENT_CLAIM_SECONDS.set(_seconds(since, now))
         for kind, lists in _LISTS.items():
             stuck = lists.count_failed(conn) + lists.count_stale(conn, now=now)
             metrics.STUCK_WORK.labels(kind).set(stuck)
-        metrics.CLOCK_AHEAD_SECONDS.set(seconds_ahead(lambda: server_now(conn)))
         self._transactions.look(conn)
         if self._announcer:
             self._announcer.measure()
@@ -163,6 +169,10 @@ class Scanner:
 def _until(conn: Connection, at: datetime | None) -> float:
     """Return the seconds from the server's now to an instant; infinite when there is none."""
     return (at - server_now(conn)).total_seconds() if at else float("inf")
+
+
+def _seconds(since: datetime | None, now: datetime) -> float:
+    return max((now - since).total_seconds(), 0.0) if since else 0.0
 
 
 def _born_announced(references: Iterable[Reference]) -> Iterator[Announced]:

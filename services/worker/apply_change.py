@@ -32,6 +32,7 @@ def apply_change(conn: Connection, change: ApprovedChange, *, now: datetime) -> 
         status = _apply(conn, change, now=now)
     except _PASSING as error:
         _log.warning("change_interrupted", reason=str(error))
+        metrics.RETRIES.labels(kind="staged_change", type="").inc()
     except Exception as error:
         _log.exception("change_crashed")
         _give_up(conn, change, error, now=now)

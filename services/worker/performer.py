@@ -223,8 +223,7 @@ class Performer:
         work = execution.work
         delay = self._retry_delay(work)
         if delay is not None:
-            postponed = Postpone(work=work, receipts=None, delay_seconds=delay)
-            self._committer.submit(postponed, awaited=False)
+            self._postpone(execution, None, delay_seconds=delay)
             return
         error = run_error(execution.position + 1, execution.config["type"], reason)
         self._committer.submit(finish(work, None, error=error), awaited=False)
@@ -239,8 +238,7 @@ class Performer:
             failure = replace(failure, transient=delay is not None)
         receipts = execution.after_failure(failure, now=self._time.now())
         if delay is not None:
-            postponed = Postpone(work=work, receipts=receipts, delay_seconds=delay)
-            self._committer.submit(postponed, awaited=False)
+            self._postpone(execution, receipts, delay_seconds=delay)
             return None
         if execution.continues:
             self._write(Save(work=work, receipts=receipts, is_ok=False))
@@ -248,6 +246,17 @@ class Performer:
         ended = finish(work, receipts, error=first_error(receipts))
         self._committer.submit(ended, awaited=False)
         return None
+
+    def _postpone(
+        self, execution: Execution, receipts: Receipts | None, *, delay_seconds: float
+    ) -> None:
+        step = Postpone(
+            work=execution.work,
+            receipts=receipts,
+            delay_seconds=delay_seconds,
+            action_type=execution.config["type"],
+        )
+        self._committer.submit(step, awaited=False)
 
     def _retry_delay(self, work: Claimed, *, retry_after: float | None = None) -> float | None:
         return retry_delay_seconds(

@@ -124,4 +124,4 @@ def _passed(action: ClaimedAction, what: str, follow: Follow | None, *, now: dat
 def _not_yet(action: ClaimedAction, *, now: datetime) -> Postpone:
     assert action.expires_at is not None
     seconds = max((action.expires_at - now).total_seconds(), 1.0)
-    return Postpone(work=action, receipts=None, delay_seconds=seconds, counts=False)
+    return Postpone(work=action, receipts=None, delay_seconds=seconds, action_type=None)

@@ -10,8 +10,7 @@ from psycopg import Connection
 
 from shared.db.clock import server_now
 from shared.lifecycle import monotonic
-from shared.observability import metrics
-from shared.observability.host_clock import seconds_ahead
+from shared.observability.host_clock import compare
 
 
 class ServerTime:
@@ -22,7 +21,7 @@ class ServerTime:
 
     def synchronise(self, conn: Connection) -> None:
         """Read the server's clock."""
-        metrics.CLOCK_AHEAD_SECONDS.set(seconds_ahead(lambda: self._read(conn)))
+        compare(lambda: self._read(conn))
 
     def _read(self, conn: Connection) -> datetime:
         before = monotonic()

@@ -70,14 +70,14 @@ class Finish:
 class Postpone:
     """The work waits ``delay_seconds`` in the database and then goes on.
 
-    ``receipts`` None: those stored stay, for nobody knows what came of the action. ``counts``: an
-    action was begun, which was an attempt.
+    ``receipts`` None: those stored stay, for nobody knows what came of the action. ``action_type``
+    is the action that was begun and is executed again; None: none was, which is no attempt.
     """
 
     work: Claimed
     receipts: Receipts | None
     delay_seconds: float
-    counts: bool = True
+    action_type: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +129,8 @@ def tell_outcome(step: Step) -> None:
         case Postpone():
             seconds = round(step.delay_seconds)
             _log.info("work_postponed", seconds=seconds, **ids_of(step.work))
+            if step.action_type is not None:
+                metrics.RETRIES.labels(kind=step.work.work_kind, type=step.action_type).inc()
         case _:
             return
     status = step.status if isinstance(step, Finish) else "postponed"
@@ -214,7 +216,7 @@ def _write_one(conn: Connection, kind: WorkKind, step: Save | Postpone) -> set[i
             lease_token=held.lease_token,
             receipts=_stored(step.receipts),
             delay_seconds=step.delay_seconds,
-            counts=step.counts,
+            counts=step.action_type is not None,
         )
     return {held.id} if written else set()
 

@@ -124,7 +124,20 @@ WORK_OUTCOMES = _declared(
     "worker",
     note=(
         "`kind`: `trigger_run`, `scheduled_action`, `staged_change`; `status`: `done`, `failed`, "
-        "`cancelled`, `postponed`, of changes `applied`, `failed`. `postponed` counts the retries."
+        "`cancelled`, `postponed`, of changes `applied`, `failed`."
+    ),
+)
+RETRIES = _declared(
+    Counter(
+        "duebook_retries",
+        "Executions that failed for now and will be attempted again.",
+        ["kind", "type"],
+    ),
+    "worker",
+    note=(
+        "`kind` as above; `type`: of the action that failed, none of a change. Beside the "
+        "outcomes: how much is done in vain, mostly since a receiver is away. Work of lost workers "
+        "is not counted here."
     ),
 )
 ACTION_OUTCOMES = _declared(
@@ -169,13 +182,27 @@ OLDEST_DUE_SECONDS = _declared(
         "announcement is old."
     ),
 )
+OLDEST_SILENT_CLAIM_SECONDS = _declared(
+    Gauge(
+        "duebook_oldest_silent_claim_seconds",
+        "For how long the held row that has been silent for longest was not touched.",
+    ),
+    "scanner",
+    note=(
+        "A worker that lives renews its leases, so it stays below `RENEW_SECONDS` and a little; a "
+        "worker that is frozen or cut off tells nothing, and is seen here until its leases end."
+    ),
+)
 OLDEST_UNSTARTED_CLAIM_SECONDS = _declared(
     Gauge(
         "duebook_oldest_unstarted_claim_seconds",
         "Age of the oldest claim for which this worker had no thread yet.",
     ),
     "worker",
-    note="A worker claims little more than it has threads for, so mostly none waits.",
+    note=(
+        "A worker claims little more than it has threads for, so mostly none waits. Only it knows "
+        "what has begun: to write that down would cost each start a commit."
+    ),
 )
 UNFINISHED_WORK = _declared(
     Gauge(
@@ -239,16 +266,21 @@ CLOCK_AHEAD_SECONDS = _declared(
     Gauge(
         "duebook_clock_ahead_seconds", "By how much the database's clock is ahead of this host's."
     ),
+    "API",
     "scanner",
     "worker",
-    note="Negative: behind. The database's clock decides when something is due.",
+    note=(
+        "Negative: behind. The database's clock decides when something is due. The API compares "
+        "them with each request and each `/readyz`."
+    ),
 )
 POOL_SESSIONS = _declared(
     Gauge(
         "duebook_pool_sessions",
-        "Sessions of this worker's pool: in_use, free; waiting: threads that want one.",
+        "Sessions of this process's pool: in_use, free; waiting: threads that want one.",
         ["state"],
     ),
+    "API",
     "worker",
     note="`in_use` near `DB_POOL_SIZE` and `waiting` above zero: too few sessions.",
 )

@@ -279,6 +279,23 @@ def count_running(conn: Connection) -> int:
     return row[0] if row else 0
 
 
+_SILENT_SINCE = """
+SELECT least(
+    (SELECT min(updated_at) FROM trigger_run WHERE status = 'running'),
+    (SELECT min(updated_at) FROM scheduled_action WHERE status = 'processing')
+)
+"""
+
+
+def silent_since(conn: Connection) -> datetime | None:
+    """Return when the held row was touched that has been silent for longest; None: none is held.
+
+    A worker touches what it holds as it claims, writes receipts and renews its leases.
+    """
+    row = conn.execute(_SILENT_SINCE).fetchone()
+    return row[0] if row else None
+
+
 _COUNT_ANNOUNCED = """
 SELECT kind, count(*)
 FROM due

@@ -70,6 +70,18 @@ PASTS = [
         quiet={'duebook_oldest_unstarted_claim_seconds{instance="w"}': "1x26 90x4"},
         labels={"instance": "w"},
     ),
+    # A worker freezes after ten minutes: it is taken for lost at the end of its leases.
+    Past(
+        alert="DuebookWorkerSilent",
+        fires=True,
+        series={"duebook_oldest_silent_claim_seconds": "15x10 0+60x5 0x20"},
+        at="15m",
+    ),
+    Past(
+        alert="DuebookWorkerSilent",
+        fires=False,
+        series={"duebook_oldest_silent_claim_seconds": "15x10 0+60x5 0x20"},
+    ),
     *_pair(
         "DuebookStartsLate",
         loud={
@@ -123,6 +135,16 @@ PASTS = [
             'duebook_pool_sessions{instance="w",state="in_use"}': "16x40",
         },
         labels={"instance": "w"},
+    ),
+    # A pool that is short is told of by its process, whatever the others have.
+    Past(
+        alert="DuebookPoolShort",
+        fires=True,
+        series={
+            'duebook_pool_sessions{job="main",instance="a",state="waiting"}': "2x40",
+            'duebook_pool_sessions{job="trigger-worker",instance="w",state="waiting"}': "0x40",
+        },
+        labels={"instance": "a"},
     ),
     *_pair(
         "DuebookRequestsFailing",

@@ -1,5 +1,6 @@
 """The gauges behind the alarms, from rows and sessions as they are."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pika
@@ -7,21 +8,25 @@ import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
+from services.api.readiness import readiness_check
 from services.scanner.steps import Scanner
 from services.scanner.transactions import TransactionWatch
 from services.worker.holdings import Held, Holdings
 from services.worker.measures import measure_when_asked
+from services.worker.server_time import ServerTime
 from shared.db.clock import server_now
 from shared.db.connection import connect, open_pool
 from shared.db.roles import SCANNER
 from shared.lifecycle import wait_until
 from shared.messaging import topology
 from shared.messaging.amqp_publisher import AmqpPublisher
+from shared.observability import metrics
 from shared.usecases.announce import Announcer
 from shared.usecases.due_pass import due_pass
 from shared.usecases.tick import tick
 from tests.builders import SCHEDULES, a_claimed_run, a_stored_trigger
 from tests.builders_db import insert_records, insert_run, insert_state, insert_table, trigger_id
+from tests.builders_work import insert_work
 
 
 @pytest.fixture
@@ -171,21 +176,26 @@ def test_the_log_names_each_trigger_once(conn, scanner_conn, scanner):
     ]
 
 
-def test_the_clock_of_this_host_is_compared_with_the_databases(conn, scanner):
-    scanner.measure(conn)  # the server of the tests runs on this host
+@pytest.mark.parametrize("service", ["scanner", "worker", "API"])
+def test_the_clock_of_this_host_is_compared_with_the_databases(
+    conn, database_url, scanner, service
+):
+    metrics.CLOCK_AHEAD_SECONDS.set(3600)
+    reads = {
+        "scanner": lambda: scanner.measure(conn),
+        "worker": lambda: ServerTime(conn),
+        "API": readiness_check(lambda: connect(database_url, application_name="api")),
+    }
 
-    assert _value("duebook_clock_ahead_seconds") != 0
+    reads[service]()  # the server of the tests runs on this host
+
     assert abs(_value("duebook_clock_ahead_seconds")) < 60
 
 
-def test_a_worker_tells_its_pool_and_its_oldest_unstarted_claim(database_url):
-    holdings = Holdings()
-    begun = Held(a_claimed_run(id=1), until=0.0)
-    begun.begun = True
-    holdings.add(begun)
+def test_a_process_tells_its_pool_as_it_is_when_asked(database_url):
     with open_pool(database_url, application_name="worker", size=2) as pool:
         pool.wait()
-        measure_when_asked(pool, holdings)
+        measure_when_asked(pool, Holdings())
 
         with pool.connection():
             assert _value("duebook_pool_sessions", state="in_use") == 1
@@ -193,9 +203,40 @@ def test_a_worker_tells_its_pool_and_its_oldest_unstarted_claim(database_url):
         assert wait_until(lambda: _value("duebook_pool_sessions", state="free") == 1, seconds=30)
         assert _value("duebook_pool_sessions", state="in_use") == 0
 
-        assert _value("duebook_oldest_unstarted_claim_seconds") == 0
-        holdings.add(Held(a_claimed_run(id=2), until=0.0))
-        assert _value("duebook_oldest_unstarted_claim_seconds") > 0
+        with ThreadPoolExecutor(1) as other, pool.connection(), pool.connection():
+            wanted = other.submit(pool.getconn, timeout=60)
+            assert wait_until(
+                lambda: _value("duebook_pool_sessions", state="waiting") == 1, seconds=30
+            )
+        pool.putconn(wanted.result())
+
+
+def test_of_its_claims_a_worker_tells_the_oldest_that_did_not_begin(database_url):
+    holdings = Holdings()
+    begun = Held(a_claimed_run(id=1), until=0.0)
+    begun.begun = True
+    holdings.add(begun)
+    with open_pool(database_url, application_name="worker", size=1) as pool:
+        measure_when_asked(pool, holdings)
+
+    assert _value("duebook_oldest_unstarted_claim_seconds") == 0
+    holdings.add(Held(a_claimed_run(id=2), until=0.0))
+    assert _value("duebook_oldest_unstarted_claim_seconds") > 0
+
+
+@pytest.mark.parametrize("kind", ["trigger_run", "scheduled_action"])
+def test_the_scanner_tells_for_how_long_held_work_was_silent(conn, scanner_conn, scanner, kind):
+    scanner.measure(scanner_conn)
+    assert _value("duebook_oldest_silent_claim_seconds") == 0
+
+    now = server_now(conn)
+    insert_work(conn, kind, updated_at=now - timedelta(hours=3))  # nobody holds it
+    insert_work(conn, kind, status="held", updated_at=now - timedelta(minutes=30))
+    for other in ("trigger_run", "scheduled_action"):
+        insert_work(conn, other, status="held", updated_at=now)
+    scanner.measure(scanner_conn)
+
+    assert 1800 <= _value("duebook_oldest_silent_claim_seconds") < 3600
 
 
 def test_what_did_not_fire_is_counted_by_its_reason(conn):

@@ -9,6 +9,7 @@ import pytest
 
 from services.api.app import create_app
 from services.api.dependencies import Parts
+from shared.observability import metrics
 from shared.settings import Secret
 from shared.tracking.click_store import PostgresClicks
 from tests.integration.api.callers import (
@@ -53,6 +54,14 @@ def post(who, data, *, path="/v1/tokens", media=JSON, **options):
 )
 def test_a_body_that_is_no_sound_json_object_is_refused(body, code, moderator):
     assert problem(post(moderator, body))[:2] == (400, code)
+
+
+def test_each_request_compares_this_hosts_clock_with_the_databases(moderator):
+    metrics.CLOCK_AHEAD_SECONDS.set(3600)
+
+    assert moderator.get("/v1/commands").status_code == 200
+
+    assert abs(metrics.CLOCK_AHEAD_SECONDS._value.get()) < 60
 
 
 def test_unknown_fields_are_refused_not_dropped(moderator):

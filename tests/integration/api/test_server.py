@@ -113,6 +113,8 @@ def test_it_answers_counts_and_logs_and_stops_when_told(server):
     _, metrics = server.ask("/metrics", port=server.health_port)
     counted = 'duebook_request_seconds_count{method="GET",route="/root/tenants",status="200"} 1.0'
     assert counted in metrics.decode().splitlines()
+    told = dict(line.rsplit(" ", 1) for line in metrics.decode().splitlines() if line[0] != "#")
+    assert float(told['duebook_pool_sessions{state="free"}']) > 0
 
     server.process.send_signal(signal.SIGTERM)
     _, log = server.process.communicate(timeout=30)

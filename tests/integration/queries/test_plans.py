@@ -144,6 +144,7 @@ def test_what_is_due_and_held_of_both_tables_is_counted_by_indexes(conn):
         (announcements._COUNT_DUE, "oldest"),
         (announcements._COUNT_OVERDUE, "oldest"),
         (announcements._COUNT_RUNNING, "held"),
+        (announcements._SILENT_SINCE, "held"),
     ):
         for kind in FILL:
             plans = plans_of(conn, statement, {"limit": 100})

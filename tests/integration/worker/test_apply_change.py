@@ -12,6 +12,7 @@ from shared.domain.columns import Column
 from shared.domain.work import Reference
 from shared.effects.record_writes import MAX_DEPTH, update_record
 from shared.lifecycle import wait_until
+from shared.observability import metrics
 from shared.queries import approved_changes, staged_changes
 from shared.queries.change_lists import get_change
 from shared.queries.records import find_record
@@ -343,6 +344,8 @@ def test_a_lock_that_is_not_to_be_had_leaves_it_to_its_age(conn, other_conn, tab
     change_id = insert_update(conn, table, record, status="approved")
     offered = offer(conn, change_id)
     other_conn.execute("SET lock_timeout = '50ms'")
+    retries = metrics.RETRIES.labels(kind="staged_change", type="")._value
+    before = retries.get()
 
     with conn.transaction():
         conn.execute("SELECT FROM record WHERE id = %s FOR UPDATE", [record.id])
@@ -351,6 +354,7 @@ def test_a_lock_that_is_not_to_be_had_leaves_it_to_its_age(conn, other_conn, tab
     assert outcome(conn, table, change_id) == ("approved", None)
     apply_change(other_conn, offered, now=NOW)
     assert outcome(conn, table, change_id) == ("applied", None)
+    assert retries.get() == before + 1
 
 
 # the worker

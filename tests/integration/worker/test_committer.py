@@ -47,7 +47,7 @@ def test_steps_of_many_runs_are_written_and_answered_one_by_one(bench, conn):
         a_finish(runs[0]),
         Intent(work=runs[1], position=0),
         Save(work=runs[2], receipts=[ok_receipt()], is_ok=True),
-        Postpone(work=runs[3], receipts=[], delay_seconds=60),
+        Postpone(work=runs[3], receipts=[], delay_seconds=60, action_type="notify"),
         HandBack(work=runs[4]),
     ]
 
@@ -149,7 +149,7 @@ def test_ends_are_counted_by_what_they_are(bench):
     steps = [
         a_finish(runs[0]),
         a_finish(runs[1], status="failed", error="no"),
-        Postpone(work=runs[2], receipts=[], delay_seconds=60),
+        Postpone(work=runs[2], receipts=[], delay_seconds=60, action_type="notify"),
     ]
     for step in steps:
         bench.committer.submit(step).result()

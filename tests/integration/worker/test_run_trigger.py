@@ -5,6 +5,7 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from shared.db.clock import server_now
+from shared.observability import metrics
 from shared.queries.commands import insert_command
 from shared.queries.trigger_runs import rearm
 from tests.builders_db import LONG_AGO, insert_table
@@ -117,6 +118,8 @@ def test_a_transient_failure_waits_in_the_database_and_resumes_behind_ok_receipt
 def test_retries_end_after_four_executions(bench, receiver):
     receiver.answers = [BUSY]
     run_id = bench.insert(api_call(receiver.url))
+    retries = metrics.RETRIES.labels(kind="trigger_run", type="api_call")._value
+    before = retries.get()
 
     for _ in range(6):
         bench.execute()
@@ -125,6 +128,7 @@ def test_retries_end_after_four_executions(bench, receiver):
     run = bench.run(run_id)
     assert (run["status"], run["attempts"]) == ("failed", 4)
     assert len(receiver.requests) == 4
+    assert retries.get() == before + 3
 
 
 def test_a_spent_budget_lets_a_run_continue_where_it_may(bench, receiver):
