@@ -16,6 +16,7 @@ from services.cli.commands.changes import changes
 from services.cli.commands.dead_letters import dead_letters
 from services.cli.commands.dev import dev
 from services.cli.commands.doctor import doctor
+from services.cli.commands.events import events
 from services.cli.commands.questions import timeline, why
 from services.cli.commands.records import records
 from services.cli.commands.runs import runs
@@ -29,7 +30,7 @@ from shared.errors import AppError, InvalidInput, Unavailable
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "On this machine": (dev,),
     "What is due, and why": (preview, simulate, why, timeline, tick),
-    "What became of it": (runs, actions, changes),
+    "What became of it": (runs, events, actions, changes),
     "Tables and definitions": (tables, records, export, plan, apply),
     "An installation": (migrate, doctor, token, dead_letters, openapi),
 }

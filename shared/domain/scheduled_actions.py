@@ -148,6 +148,7 @@ class ScheduledAction:
     event_id: int | None
     rule_id: int | None
     depth: int
+    edits: int  # how often people changed what it sends
     retry_count: int
     attempts: int
     starts: int

@@ -62,6 +62,7 @@ SELECT
     event_id,
     rule_id,
     depth,
+    edits,
     retry_count,
     attempts,
     starts,

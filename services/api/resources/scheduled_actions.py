@@ -73,6 +73,10 @@ class ScheduledActionSchema(StrictSchema):
     event_id = fields.Integer(required=True, allow_none=True)
     rule_id = fields.Integer(required=True, allow_none=True)
     depth = fields.Integer(required=True)
+    edits = fields.Integer(
+        required=True,
+        metadata={"description": "how often people changed what it sends: each is another call"},
+    )
     retry_count = fields.Integer(required=True)
     attempts = fields.Integer(required=True)
     starts = fields.Integer(required=True)

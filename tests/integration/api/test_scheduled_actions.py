@@ -197,7 +197,11 @@ def test_the_deadline_of_a_wait_moves_with_its_time(moderator, conn, tenant):
 def test_the_settings_of_an_action_are_changed_as_a_whole(moderator, action):
     before = moderator.get(path(action)).json
 
+    assert moderator.get(path(action)).json["edits"] == 0
+
     changed = moderator.patch(path(action), json={"action_config": WEBHOOK})
+
+    assert changed.json["edits"] == 1
 
     assert changed.status_code == 200, changed.json
     assert (changed.json["action_type"], changed.json["action_config"]) == ("webhook", WEBHOOK)
