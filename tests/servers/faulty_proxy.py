@@ -1,4 +1,4 @@
-"""A proxy before a PostgreSQL server that loses answers or falls silent when a test says so."""
+"""A proxy before a server that cuts, falls silent or (PostgreSQL) loses answers when told to."""
 
 import socket
 import threading
@@ -8,21 +8,23 @@ from urllib.parse import urlsplit
 # What the server says last when it has done what it was asked; the letter that follows tells
 # whether a transaction is open.
 _READY = b"Z\x00\x00\x00\x05"
+# The two ways of a connection.
+QUESTIONS, ANSWERS = "questions", "answers"
 
 
 class FaultyProxy:
-    """Passes everything on, until it is told to lose an answer or to be silent."""
+    """Passes everything on, until it is told to lose an answer, to be silent or to cut."""
 
-    def __init__(self, database_url):
-        self._target = urlsplit(database_url)
+    def __init__(self, server_url):
+        self._target = urlsplit(server_url)
         self._listener = socket.create_server(("127.0.0.1", 0))
         port = self._listener.getsockname()[1]
-        self.url = database_url.replace(f":{self._target.port}/", f":{port}/")
+        self.url = server_url.replace(f":{self._target.port}/", f":{port}/")
         self._pattern = None
         self._lost = threading.Event()
         self._silent_from = None
-        self._passing = threading.Event()
-        self._passing.set()
+        self._passing = {QUESTIONS: threading.Event(), ANSWERS: threading.Event()}
+        self.speak()
         self._sockets = []
         self._threads = []
         self._begin(self._accept)
@@ -36,59 +38,81 @@ class FaultyProxy:
         self._pattern = pattern
         return self._lost
 
-    def be_silent(self, *, from_answer_to=None):
+    def lose_nothing(self):
+        """Forget what it was told to lose, if that has not happened yet."""
+        self._pattern = None
+
+    def be_silent(self, *ways, from_answer_to=None):
         """Hold back everything, on open connections and new ones.
 
-        ``from_answer_to``: not before something is asked with these bytes; that is still passed on.
+        ``ways``: one of the two ways alone. ``from_answer_to``: not before something is asked with
+        these bytes; that is still passed on.
         """
         if from_answer_to is None:
-            self._passing.clear()
+            for way in ways or self._passing:
+                self._passing[way].clear()
         else:
             self._silent_from = from_answer_to
 
     def speak(self):
         """Pass on what was held back, and everything from now on."""
-        self._passing.set()
+        for passing in self._passing.values():
+            passing.set()
+
+    def aim(self, server_url):
+        """Lead new connections to where the server is by now."""
+        self._target = urlsplit(server_url)
+
+    def cut(self):
+        """End every open connection, in the midst of whatever is said."""
+        self._close(*self._sockets)
 
     def close(self):
         """Cut everything and end."""
-        self._passing.set()
+        self.speak()
         self._close(self._listener, *self._sockets)
         for thread in self._threads:
             thread.join()
 
     def _begin(self, task, *arguments):
         thread = threading.Thread(target=task, args=arguments)
-        self._threads.append(thread)
+        self._threads = [one for one in self._threads if one.is_alive()] + [thread]
         thread.start()
 
     def _accept(self):
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                server = socket.create_connection((self._target.hostname, self._target.port))
-                self._sockets += [client, server]
-                cut = threading.Event()
-                self._begin(self._pass_questions, client, server, cut)
-                self._begin(self._pass_answers, server, client, cut)
+                self._connect(client)
+
+    def _connect(self, client):
+        try:
+            server = socket.create_connection((self._target.hostname, self._target.port))
+        except OSError:  # the server is down: so is the way to it
+            client.close()
+            return
+        self._sockets = [one for one in self._sockets if one.fileno() >= 0] + [client, server]
+        cut = threading.Event()
+        self._begin(self._pass_questions, client, server, cut)
+        self._begin(self._pass_answers, server, client, cut)
 
     def _pass_questions(self, client, server, cut):
         with suppress(OSError):
             while asked := client.recv(65536):
-                self._passing.wait()
+                self._passing[QUESTIONS].wait()
                 if self._pattern is not None and self._pattern in asked:
                     self._pattern = None
                     cut.set()
                 if self._silent_from is not None and self._silent_from in asked:
                     self._silent_from = None
-                    self._passing.clear()
+                    self.be_silent()
                 server.sendall(asked)
         self._close(client, server)
 
     def _pass_answers(self, server, client, cut):
         with suppress(OSError):
             while answered := server.recv(65536):
-                self._passing.wait()
+                self._passing[ANSWERS].wait()
                 if not cut.is_set():
                     client.sendall(answered)
                 elif answered[:-1].endswith(_READY):
@@ -105,9 +129,9 @@ class FaultyProxy:
 
 
 @contextmanager
-def faulty_proxy(database_url):
+def faulty_proxy(server_url):
     """Run a FaultyProxy for the block."""
-    proxy = FaultyProxy(database_url)
+    proxy = FaultyProxy(server_url)
     try:
         yield proxy
     finally:

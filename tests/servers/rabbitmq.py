@@ -8,6 +8,7 @@ import base64
 import json
 import os
 import secrets
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -126,6 +127,10 @@ class Node:
         if self._server is not None:
             self._server.kill()
             self._server = None
+
+    def forget(self) -> None:
+        """Lose, while it is down, everything that it holds: it comes back empty."""
+        shutil.rmtree(self._folder / "mnesia", ignore_errors=True)
 
     def control(self, *arguments: str) -> None:
         """Run rabbitmqctl with these arguments."""

@@ -1,0 +1,115 @@
+"""The installation of a run: five processes, and a proxy on each way from one of them to a server.
+
+A process that is started again is the same in every respect but its process id.
+"""
+
+import json
+import os
+import re
+import signal
+
+from services.cli.embedded_postgres import free_port
+from shared.lifecycle import wait_until
+from tests.chaos.plan import PROCESSES
+from tests.e2e.installation import Installation
+from tests.servers.faulty_proxy import FaultyProxy
+
+_STOP_SECONDS = 40.0
+_VARIABLES = {"postgres": "DATABASE_URL", "broker": "AMQP_URL", "redis": "REDIS_URL"}
+_STARTED = re.compile(r'^\{.*"worker_started".*\}$', re.MULTILINE)
+
+
+class World:
+    """Processes by name, and their ways to the servers."""
+
+    def __init__(self, servers, *, logs, settings):
+        self._logs = logs
+        self._servers = servers
+        urls = servers.urls()
+        self.installation = Installation(
+            database_url=urls["postgres"],
+            amqp_url=urls.get("broker"),
+            logs=logs,
+            MAX_RETRIES="10",
+            RATE_LIMIT="0",
+            REFUSAL_LIMIT="0",
+            **settings,
+        )
+        self.links = {
+            name: {server: FaultyProxy(url) for server, url in urls.items()} for name in PROCESSES
+        }
+        self._children = {}
+        self._names = []
+        self._down = set()
+        self._health = {name: str(free_port()) for name in PROCESSES}
+
+    def start(self, name):
+        """Start a process, unless it runs."""
+        child = self._children.get(name)
+        if child is not None and child.poll() is None:
+            return
+        ways = {_VARIABLES[server]: proxy.url for server, proxy in self.links[name].items()}
+        service = name.partition("-")[0]
+        self._names.append(name)
+        self._down.discard(name)
+        self._children[name] = self.installation.start(
+            service, **ways, HEALTH_PORT=self._health[name]
+        )
+
+    def start_all(self):
+        for name in PROCESSES:
+            self.start(name)
+
+    def kill(self, name):
+        self._down.add(name)
+        self._children[name].kill()
+
+    def stop(self, name):
+        """Tell a process to stop, and wait until it has; return its exit status."""
+        self._down.add(name)
+        os.kill(self._children[name].pid, signal.SIGTERM)
+        return self._children[name].wait(seconds=_STOP_SECONDS)
+
+    def freeze(self, name):
+        os.killpg(self._children[name].pid, signal.SIGSTOP)
+
+    def thaw(self, name):
+        os.killpg(self._children[name].pid, signal.SIGCONT)
+
+    def start_what_ended(self):
+        """Start again what ended by itself, as whoever runs it would; return names and statuses."""
+        polled = {name: child.poll() for name, child in list(self._children.items())}
+        ended = {
+            name: status
+            for name, status in polled.items()
+            if status is not None and name not in self._down
+        }
+        for name in ended:
+            self.start(name)
+        return ended
+
+    def aim(self):
+        """Lead every way to where its server is by now."""
+        for server, url in self._servers.urls().items():
+            for ways in self.links.values():
+                ways[server].aim(url)
+
+    def wait_until_ready(self, seconds):
+        return wait_until(self.installation.answers, seconds=seconds, every_seconds=0.2)
+
+    def workers(self):
+        """By the id that a worker registered under the name of its process."""
+        found = {}
+        for number, name in enumerate(self._names):
+            if not name.startswith("worker"):
+                continue
+            text = (self._logs / f"{number:02}-worker.log").read_text(errors="replace")
+            for line in _STARTED.findall(text):
+                found[json.loads(line)["worker_id"]] = name
+        return found
+
+    def close(self):
+        self.installation.stop()
+        for ways in self.links.values():
+            for proxy in ways.values():
+                proxy.close()
