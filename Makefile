@@ -1,7 +1,7 @@
 # Everything that one does with a checkout. POSIX sh only; `make help` lists the targets.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint check format migrate schema docs bench image coverage lock
+.PHONY: help run test lint check format migrate schema docs bench chaos image coverage lock
 
 PYTHON ?= python3
 # How many run the tests side by side, each with servers of its own.
@@ -48,6 +48,9 @@ bench: .venv/.bench ## one table for each question of benchmarks/
 		name=$$(basename "$$script" .py); \
 		echo "== $$name"; $(BIN)/python -m "benchmarks.$$name" || exit 1; \
 	done
+
+chaos: .venv/.dev ## an installation under faults, 10 minutes (CHAOS="--seed 7 --minutes 3")
+	@$(BIN)/python -m tests.chaos $(CHAOS)
 
 image: ## the container image duebook:dev (needs Docker)
 	docker build -f deploy/Dockerfile -t duebook:dev .

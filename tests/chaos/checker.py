@@ -66,11 +66,14 @@ def find_breaches(evidence: Evidence) -> list[Breach]:
     return sorted(found, key=lambda breach: KINDS.index(breach.kind))
 
 
-def count_excused(evidence: Evidence) -> int:
-    """Return how many calls came again, each with an excuse."""
+def count_excused(evidence: Evidence) -> tuple[int, int]:
+    """Return how many calls came again with an excuse: of their receiver, and of other faults."""
     called = _calls_by_key(evidence.calls)
-    again = sum(len(calls) - 1 for calls in called.values() if calls)
-    return again - len(list(_doubled_calls(evidence, called)))
+    again = [first for calls in called.values() for first, _ in pairwise(calls)]
+    lost = sum(first.outcome == "lost" for first in again)
+    unexcused = [first for first, _ in _without_excuse(evidence, called)]
+    lost_unexcused = sum(first.outcome == "lost" for first in unexcused)
+    return lost - lost_unexcused, len(again) - len(unexcused) - lost + lost_unexcused
 
 
 def drawn_arrows() -> dict[str, set[tuple[str | None, str | None]]]:
@@ -148,18 +151,25 @@ def _doubles_within(evidence: Evidence, counted: Counter[tuple[str, str]]) -> It
 
 
 def _doubled_calls(evidence: Evidence, called: dict[str, list[Call]]) -> Iterator[Breach]:
-    starts = _starts(evidence)
-    once = {one.tag for one in evidence.expected if one.fate == "once"}
     keys: defaultdict[str, set[str]] = defaultdict(set)
     for key, calls in called.items():
         keys[calls[0].tag].add(key)
-        for first, second in pairwise(calls):
-            if first.tag in once or not _is_excused(evidence, starts, first, second):
-                found = f"{first.tag}: by starts {first.delivery} and {second.delivery}"
-                yield _breach("unexcused double", found)
+    for first, second in _without_excuse(evidence, called):
+        found = f"{first.tag}: by starts {first.delivery} and {second.delivery}"
+        yield _breach("unexcused double", found)
     for tag, several in keys.items():
         if len(several) > 1:
             yield _breach("unexcused double", f"{tag}: under {len(several)} keys")
+
+
+def _without_excuse(
+    evidence: Evidence, called: dict[str, list[Call]]
+) -> Iterator[tuple[Call, Call]]:
+    starts = _starts(evidence)
+    once = {one.tag for one in evidence.expected if one.fate == "once"}
+    for first, second in (pair for calls in called.values() for pair in pairwise(calls)):
+        if first.tag in once or not _is_excused(evidence, starts, first, second):
+            yield first, second
 
 
 def _starts(evidence: Evidence) -> dict[tuple[str, int, int], Move]:

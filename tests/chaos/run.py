@@ -22,13 +22,15 @@ from tests.chaos.world import World
 _READY_SECONDS = 120.0
 _OBSERVE_SECONDS = 1.0
 _VERIFY_EVERY = 20
-# Attempts that failed for now wait up to two minutes for the next one, and there is a backlog.
-_SETTLE_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a run is to be; the times of the installation are short, so that faults outlast them."""
+    """What a run is to be; the times of the installation are short, so that faults outlast them.
+
+    ``settle_seconds``: how long it may take to end what there is after the last fault. An attempt
+    that failed for now waits up to two minutes for the next one.
+    """
 
     seed: int
     transport: str
@@ -39,6 +41,7 @@ class Options:
     lease_seconds: int = 30
     round_seconds: int = 15
     waits: tuple[int, int] = (8, 15)
+    settle_seconds: float = 600.0
 
     def settings(self, receiver):
         return {
@@ -130,7 +133,8 @@ class _Run:
             self._strikes.finish()
             self._timeline.write("last fault", "is mended")
             self._workload.finish_sending()
-            settled = wait_until(self._has_settled, seconds=_SETTLE_SECONDS, every_seconds=1.0)
+            seconds = self._options.settle_seconds
+            settled = wait_until(self._has_settled, seconds=seconds, every_seconds=1.0)
         self._timeline.write("settled" if settled else "not settled")
         return self._report(time.time() - began_at)
 
@@ -201,14 +205,16 @@ class _Run:
         for breach in breaches:
             self._timeline.write("breach", f"{breach.kind}: {breach.found}")
         windows = sum(one.sort == "window" for one in evidence.effects)
-        excused = count_excused(evidence)
+        lost, excused = count_excused(evidence)
         identities = len(evidence.expected) + windows
         figures = {
             "identities": identities,
             "faults": len(evidence.struck),
             "lasted s": round(lasted),
+            "processes that ended by themselves": len(self._world.ended_themselves),
             "calls": len(evidence.calls),
-            "excused doubles": f"{excused} ({100 * excused / identities:.2f} %)",
+            "calls again, the receiver's answer lost": lost,
+            "calls again, excused by other faults": f"{excused} ({excused / identities:.2%})",
             "last start after the last fault s": f"{latest_start_after_faults(evidence):.1f}"
             f" (at most {evidence.stale_seconds + 2 * evidence.round_seconds:.0f})",
         }

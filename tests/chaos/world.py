@@ -7,6 +7,8 @@ import json
 import os
 import re
 import signal
+import threading
+from contextlib import suppress
 
 from services.cli.embedded_postgres import free_port
 from shared.lifecycle import wait_until
@@ -41,20 +43,22 @@ class World:
         self._children = {}
         self._names = []
         self._down = set()
+        self._starting = threading.Lock()
+        self.ended_themselves = []
         self._health = {name: str(free_port()) for name in PROCESSES}
 
     def start(self, name):
         """Start a process, unless it runs."""
-        child = self._children.get(name)
-        if child is not None and child.poll() is None:
-            return
-        ways = {_VARIABLES[server]: proxy.url for server, proxy in self.links[name].items()}
-        service = name.partition("-")[0]
-        self._names.append(name)
-        self._down.discard(name)
-        self._children[name] = self.installation.start(
-            service, **ways, HEALTH_PORT=self._health[name]
-        )
+        with self._starting:
+            child = self._children.get(name)
+            if child is not None and child.poll() is None:
+                return
+            ways = {_VARIABLES[server]: way.url for server, way in self.links[name].items()}
+            self._names.append(name)
+            self._children[name] = self.installation.start(
+                name.partition("-")[0], **ways, HEALTH_PORT=self._health[name]
+            )
+            self._down.discard(name)
 
     def start_all(self):
         for name in PROCESSES:
@@ -71,20 +75,24 @@ class World:
         return self._children[name].wait(seconds=_STOP_SECONDS)
 
     def freeze(self, name):
-        os.killpg(self._children[name].pid, signal.SIGSTOP)
+        with suppress(ProcessLookupError):
+            os.killpg(self._children[name].pid, signal.SIGSTOP)
 
     def thaw(self, name):
-        os.killpg(self._children[name].pid, signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            os.killpg(self._children[name].pid, signal.SIGCONT)
 
     def start_what_ended(self):
         """Start again what ended by itself, as whoever runs it would; return names and statuses."""
-        polled = {name: child.poll() for name, child in list(self._children.items())}
-        ended = {
-            name: status
-            for name, status in polled.items()
-            if status is not None and name not in self._down
-        }
-        for name in ended:
+        with self._starting:
+            polled = {name: child.poll() for name, child in self._children.items()}
+            ended = {
+                name: status
+                for name, status in polled.items()
+                if status is not None and name not in self._down
+            }
+        for name, status in ended.items():
+            self.ended_themselves.append(f"{name} ({status})")
             self.start(name)
         return ended
 

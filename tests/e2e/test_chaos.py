@@ -17,6 +17,7 @@ def test_nothing_is_lost_or_doubled_whatever_strikes(tmp_path):
             lease_seconds=12,
             round_seconds=5,
             waits=(3, 5),
+            settle_seconds=240.0,
         )
     )
 
