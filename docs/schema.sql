@@ -318,7 +318,8 @@ CREATE TABLE signing_key (
     secret bytea NOT NULL,
     created_at instant NOT NULL,
     expires_at instant,
-    CONSTRAINT signing_key_secret_check CHECK (((length(secret) >= 24) AND (length(secret) <= 64))),
+    sealed_with text,
+    CONSTRAINT a_secret_has_its_length CHECK ((((length(secret) >= 24) AND (length(secret) <= 200)) AND ((sealed_with IS NOT NULL) OR (length(secret) <= 64)))),
     CONSTRAINT signing_key_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
     CONSTRAINT signing_key_pkey PRIMARY KEY (id)
 );
@@ -658,7 +659,7 @@ CREATE POLICY of_its_tenant TO duebook_api
 GRANT SELECT TO duebook_api
     ON chat_message, schema_migration;
 
-GRANT SELECT (id, tenant_id, created_at, expires_at), INSERT (tenant_id, secret, created_at), UPDATE (expires_at) TO duebook_api
+GRANT SELECT (id, tenant_id, created_at, expires_at), INSERT (tenant_id, secret, created_at, sealed_with), UPDATE (expires_at) TO duebook_api
     ON signing_key;
 
 GRANT SELECT, INSERT TO duebook_api
@@ -695,7 +696,7 @@ GRANT INSERT TO duebook_worker
     ON occurrence;
 
 GRANT SELECT TO duebook_worker
-    ON backlog, command, custom_table, line_user, schema_migration, signing_key, tenant, trigger_state, workflow, workflow_version;
+    ON backlog, command, custom_table, line_user, schema_migration, tenant, trigger_state, workflow, workflow_version;
 
 GRANT SELECT, INSERT TO duebook_worker
     ON chat_message, definition, fresh_value, workflow_execution;
@@ -705,3 +706,6 @@ GRANT SELECT, INSERT, UPDATE TO duebook_worker
 
 GRANT SELECT, INSERT, UPDATE, DELETE TO duebook_worker
     ON due_value;
+
+GRANT SELECT, UPDATE (secret, sealed_with) TO duebook_worker
+    ON signing_key;

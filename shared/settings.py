@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from environs import EnvValidationError, FileAwareEnv, ValidationError, validate
 
 from shared.errors import Fault, InvalidInput
+from shared.sealing import Sealer
 
 Service = Literal["api", "scanner", "worker", "cli"]
 Network = IPv4Network | IPv6Network
@@ -50,6 +51,7 @@ class Settings:
     redis_prefix: str  # of all keys: several installations may share a Redis
     click_ttl_seconds: int
     admin_token: Secret | None  # None only outside the API
+    encryption_keys: tuple[Secret, ...]  # of stored secrets; the first encrypts, all decrypt
     gateway_url: str | None  # None: notify stores the message and calls nobody
 
     api_host: str
@@ -82,6 +84,10 @@ class Settings:
     refusal_limit: int  # refused tokens of an address per minute; 0: no limit
     max_waiting: int  # scheduled actions of a tenant that may be pending before it adds more
     trusted_proxies: int  # how many in front of the API each add to X-Forwarded-For
+
+    def sealer(self) -> Sealer:
+        """Return what encrypts stored secrets, and reads them."""
+        return Sealer(key.reveal() for key in self.encryption_keys)
 
 
 def read_settings(service: Service) -> Settings:
@@ -118,6 +124,7 @@ def _read(env: FileAwareEnv, service: Service) -> dict[str, Any]:
     amqp_url = env.str("AMQP_URL", None, validate=_begins_with("amqp", "amqps"))
     redis_url = env.str("REDIS_URL", None, validate=_is_redis)
     admin_token = env.str("ADMIN_TOKEN") if service == "api" else env.str("ADMIN_TOKEN", None)
+    keys = env.list("ENCRYPTION_KEYS", [], subcast=str.strip, validate=_are_encryption_keys)
     return {
         "database_url": _secret(database_url),
         "db_pool_size": env.int("DB_POOL_SIZE", 4, validate=_between(1, 100)),
@@ -128,6 +135,7 @@ def _read(env: FileAwareEnv, service: Service) -> dict[str, Any]:
             "CLICK_TTL_SECONDS", 7 * _DAY, validate=_between(1, 366 * _DAY)
         ),
         "admin_token": _secret(admin_token),
+        "encryption_keys": tuple(Secret(key) for key in keys or ()),
         "gateway_url": env.str("GATEWAY_URL", None, validate=_is_callable),
         **_read_addresses(env),
         "health_host": env.str("HEALTH_HOST", "127.0.0.1"),
@@ -229,6 +237,14 @@ def _is_redis(text: str) -> None:
 def _is_prefix(text: str) -> None:
     if not _PREFIX.fullmatch(text):
         raise ValidationError("Must be up to 64 letters, digits, and characters of -_.:")
+
+
+def _are_encryption_keys(keys: list[str]) -> None:
+    try:
+        Sealer(keys)
+    except ValueError:
+        reason = "Must be keys of 32 bytes in URL-safe base64, separated by commas."
+        raise ValidationError(reason) from None
 
 
 def _are_roles(roles: list[str]) -> None:

@@ -14,6 +14,7 @@ from shared.domain.records import CustomTable
 from shared.queries.custom_tables import insert_table
 from shared.queries.definitions import store_definition
 from shared.queries.notifications import notify_due, notify_work
+from shared.sealing import Sealer
 from shared.usecases.set_triggers import set_triggers
 from shared.usecases.tick import round_of_ticks
 from shared.usecases.tokens import create_tenant
@@ -35,7 +36,9 @@ _serial = itertools.count(1)
 def add_tenant(conn: Connection) -> UUID:
     """Make a tenant and return its id."""
     name, secret = f"tenant {next(_serial)}", bytes(32)
-    return create_tenant(conn, name=name, key_secret=secret, now=server_now(conn)).id
+    return create_tenant(
+        conn, name=name, key_secret=secret, sealer=Sealer(), now=server_now(conn)
+    ).id
 
 
 def add_table(

@@ -12,6 +12,7 @@ from services.api.request_limits import RequestLimits, no_limits
 from shared.db.connection import connect
 from shared.db.roles import SCANNER, require_role
 from shared.db.tenant_session import TenantSession
+from shared.sealing import Sealer
 from shared.settings import Secret
 from shared.tracking.click_store import ClickStore
 from shared.usecases.tenant_limits import WaitingLimit
@@ -58,6 +59,7 @@ class Parts:
     max_bulk_bytes: int
     limits: RequestLimits = field(default_factory=no_limits)
     waiting: WaitingLimit = field(default_factory=WaitingLimit)
+    sealer: Sealer = field(default_factory=Sealer)
     questions: LongQuestions = field(default_factory=LongQuestions)
 
     @property

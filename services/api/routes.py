@@ -18,6 +18,7 @@ from services.api.long_questions import LongQuestions
 from shared.db.tenant_session import TenantSession
 from shared.domain.scp_rules import Operation
 from shared.domain.tenants import Role
+from shared.sealing import Sealer
 from shared.tracking.click_store import ClickStore
 from shared.usecases.tenant_limits import WaitingLimit
 
@@ -62,6 +63,7 @@ class Call:
     clicks: ClickStore
     public_url: str
     waiting: WaitingLimit
+    sealer: Sealer
     questions: LongQuestions
     after_commit: list[Callable[[], None]] = field(default_factory=list)
 

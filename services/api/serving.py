@@ -88,6 +88,7 @@ def _serve(
             clicks=parts.clicks,
             public_url=parts.public_url,
             waiting=parts.waiting,
+            sealer=parts.sealer,
             questions=parts.questions,
             **_page(parts, head, caller),
         )

@@ -41,6 +41,7 @@ app = create_app(
             trusted_proxies=_settings.trusted_proxies,
         ),
         waiting=WaitingLimit(_settings.max_waiting),
+        sealer=_settings.sealer(),
         questions=LongQuestions(max(_settings.db_pool_size // 2, 1)),
     )
 )

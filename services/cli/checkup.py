@@ -14,7 +14,7 @@ from shared.db.clock import server_now
 from shared.db.connection import connect
 from shared.db.listener import Listener
 from shared.db.migrate import NEEDED_ENCODING, encoding, pending
-from shared.db.roles import SCANNER, roles_of_login
+from shared.db.roles import SCANNER, WORKER, role_fault, roles_of_login
 from shared.db.sessions import count_sessions
 from shared.errors import AppError
 from shared.lifecycle import Stop, wait_until
@@ -27,6 +27,7 @@ from shared.queries.notifications import listen_for_work, notify_work
 from shared.queries.workers import count_threads, list_releases, living_workers
 from shared.settings import Settings
 from shared.tracking.redis_line import find_fault
+from shared.usecases.rotate_secrets import survey_secrets
 
 State = Literal["ok", "warning", "failed"]
 
@@ -66,6 +67,7 @@ def examine(settings: Settings) -> Iterator[Check]:
                 yield roles
                 if roles.state == "ok":
                     yield from _work(conn, settings)
+                yield _secrets(conn, settings)
     except psycopg.OperationalError as error:
         yield Check(name="database", state="failed", found=str(error).strip().splitlines()[0])
     yield _broker(settings)
@@ -218,6 +220,30 @@ def _waiting(conn: Connection, *, now: datetime) -> Check:
         state="ok" if late < _LATE_SECONDS else "warning",
         found=f"{due}{'+' if due == _DUE_COUNTED else ''} to be offered, the oldest since "
         f"{late:.0f} s; {count_running(conn)} running",
+    )
+
+
+def _secrets(conn: Connection, settings: Settings) -> Check:
+    """Only a worker may read them."""
+    if fault := role_fault(conn, WORKER):
+        return Check(name="secrets", state="warning", found=f"not looked at: {fault}")
+    url, sealer = settings.database_url.reveal(), settings.sealer()
+    with connect(url, application_name="duebook-doctor", role=WORKER) as session:
+        kept = survey_secrets(session, sealer, now=server_now(session))
+    if kept.unreadable:
+        found = f"{kept.unreadable} of {kept.stored} can be decrypted with no key that is here"
+        return Check(name="secrets", state="failed", found=found)
+    if sealer.current is None:
+        found = f"{kept.stored}, in the clear: ENCRYPTION_KEYS names no key"
+        return Check(name="secrets", state="ok", found=found)
+    others = kept.in_the_clear + kept.under_other_keys
+    found = (
+        f"{kept.stored}, {kept.in_the_clear} in the clear, {kept.under_other_keys} under other keys"
+    )
+    return Check(
+        name="secrets",
+        state="warning" if others else "ok",
+        found=f"{found}: run duebook secrets rotate" if others else f"{kept.stored}, encrypted",
     )
 
 

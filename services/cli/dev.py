@@ -127,7 +127,7 @@ def _prepare(settings: Settings, folder: Path, *, api_url: str) -> _Access:
     known = kept.read_text().strip() if kept.exists() else ""
     with connect(settings.database_url.reveal(), application_name="duebook-dev") as conn:
         now = server_now(conn)
-        tenant, is_new = ensure_sample_workspace(conn, now=now)
+        tenant, is_new = ensure_sample_workspace(conn, sealer=settings.sealer(), now=now)
         token = ensure_token(conn, tenant, known=known, now=now)
     _write_private(kept, f"{token}\n")
     return _Access(api_url=api_url, token=token, is_new=is_new)

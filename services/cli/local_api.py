@@ -45,6 +45,7 @@ class LocalApi(Api):
                 public_url=settings.public_url,
                 max_body_bytes=settings.max_body_bytes,
                 max_bulk_bytes=settings.max_bulk_bytes,
+                sealer=settings.sealer(),
             )
         )
         self._client = self._app.test_client()

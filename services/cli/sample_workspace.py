@@ -18,6 +18,7 @@ from shared.domain.tenants import Tenant
 from shared.effects.record_writes import create_records
 from shared.errors import Conflict, Unauthenticated
 from shared.queries.tenants import list_tenants
+from shared.sealing import Sealer
 from shared.tracking.click_store import PostgresClicks
 from shared.usecases.manage_line_users import register_line_user
 from shared.usecases.manage_rules import RuleDraft, make_rule
@@ -57,12 +58,18 @@ _CASES = [
 _NEXT_CASE = ("停車場照明", "待處理")
 
 
-def ensure_sample_workspace(conn: TenantSession, *, now: datetime) -> tuple[Tenant, bool]:
+def ensure_sample_workspace(
+    conn: TenantSession, *, sealer: Sealer, now: datetime
+) -> tuple[Tenant, bool]:
     """Return the sample's tenant, and whether it was made now, with its tables and triggers."""
     with conn.transaction():
         try:
             tenant = create_tenant(
-                conn, name=TENANT, key_secret=secrets.token_bytes(SECRET_BYTES), now=now
+                conn,
+                name=TENANT,
+                key_secret=secrets.token_bytes(SECRET_BYTES),
+                sealer=sealer,
+                now=now,
             )
         except Conflict:
             return next(one for one in _tenants(conn) if one.name == TENANT), False

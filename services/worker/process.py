@@ -22,6 +22,7 @@ from shared.actions.action import Services
 from shared.actions.addresses import AddressPolicy
 from shared.actions.http import HttpCaller
 from shared.actions.registry import external_types
+from shared.actions.signing_keys import SigningKeys
 from shared.db.connection import connect, open_pool
 from shared.db.roles import WORKER, require_role_if_reached
 from shared.errors import AppError
@@ -179,6 +180,7 @@ class _Worker:
             deadline_seconds=settings.action_deadline_seconds,
             clicks=self._clicks,
             public_url=settings.public_url,
+            signing_keys=SigningKeys(settings.sealer()),
         )
         self._claimer = Claimer(
             open_session,

@@ -9,6 +9,7 @@ from psycopg.rows import class_row
 
 from shared.domain.tenants import ApiToken, Role, SigningKey, Tenant
 from shared.errors import Conflict, NotFound
+from shared.sealing import Sealed
 
 _INSERT_TENANT = """
 INSERT INTO tenant (name, created_at)
@@ -168,17 +169,22 @@ def _tokens(
 
 
 _INSERT_SIGNING_KEY = """
-INSERT INTO signing_key (tenant_id, secret, created_at)
-VALUES (%(tenant_id)s, %(secret)s, %(now)s)
+INSERT INTO signing_key (tenant_id, secret, sealed_with, created_at)
+VALUES (%(tenant_id)s, %(secret)s, %(sealed_with)s, %(now)s)
 RETURNING id, tenant_id, created_at, expires_at
 """
 
 
 def insert_signing_key(
-    conn: Connection, *, tenant_id: UUID, secret: bytes, now: datetime
+    conn: Connection, *, tenant_id: UUID, secret: Sealed, now: datetime
 ) -> SigningKey:
     """Insert a key that signs from now on, beside those that are still valid; return it."""
-    parameters = {"tenant_id": tenant_id, "secret": secret, "now": now}
+    parameters = {
+        "tenant_id": tenant_id,
+        "secret": secret.content,
+        "sealed_with": secret.sealed_with,
+        "now": now,
+    }
     return _signing_keys(conn, _INSERT_SIGNING_KEY, parameters)[0]
 
 
@@ -218,14 +224,17 @@ def _signing_keys(
 
 
 _LIST_SIGNING_SECRETS = """
-SELECT secret
+SELECT secret, sealed_with
 FROM signing_key
 WHERE tenant_id = %(tenant_id)s AND (expires_at IS NULL OR expires_at > %(now)s)
 ORDER BY created_at DESC, id DESC
 """
 
 
-def list_signing_secrets(conn: Connection, tenant_id: UUID, *, now: datetime) -> list[bytes]:
+def list_signing_secrets(conn: Connection, tenant_id: UUID, *, now: datetime) -> list[Sealed]:
     """Return the secrets with which a webhook is signed now, the newest first."""
     parameters = {"tenant_id": tenant_id, "now": now}
-    return [bytes(secret) for (secret,) in conn.execute(_LIST_SIGNING_SECRETS, parameters)]
+    return [
+        Sealed(content=bytes(secret), sealed_with=sealed_with)
+        for secret, sealed_with in conn.execute(_LIST_SIGNING_SECRETS, parameters)
+    ]

@@ -15,6 +15,7 @@ from shared.db.tenant_session import TenantSession
 from shared.domain.tenants import ApiToken, Role, SigningKey, Tenant
 from shared.errors import Unauthenticated
 from shared.queries import tenants
+from shared.sealing import Sealer
 from shared.usecases.tenant_limits import SIGNING_KEYS, TOKENS, check_room
 
 SECRET_BYTES = 32
@@ -24,7 +25,9 @@ KEY_OVERLAP = timedelta(days=1)
 _TOKEN = re.compile(r"dbk_[A-Za-z0-9_-]{43}", re.ASCII)
 
 
-def create_tenant(conn: TenantSession, *, name: str, key_secret: bytes, now: datetime) -> Tenant:
+def create_tenant(
+    conn: TenantSession, *, name: str, key_secret: bytes, sealer: Sealer, now: datetime
+) -> Tenant:
     """Make a tenant with a first signing key, so that its webhooks are signed from the start.
 
     Raises Conflict ``tenant_exists`` for a name in use.
@@ -32,7 +35,8 @@ def create_tenant(conn: TenantSession, *, name: str, key_secret: bytes, now: dat
     with conn.transaction():
         tenant = tenants.insert_tenant(conn, name=name, now=now)
         conn.bind(tenant.id)
-        tenants.insert_signing_key(conn, tenant_id=tenant.id, secret=key_secret, now=now)
+        sealed = sealer.seal(key_secret)
+        tenants.insert_signing_key(conn, tenant_id=tenant.id, secret=sealed, now=now)
         conn.bind(None)
     return tenant
 
@@ -81,7 +85,7 @@ def revoke_token(conn: Connection, *, tenant_id: UUID, token_id: UUID, now: date
 
 
 def replace_signing_key(
-    conn: Connection, *, tenant_id: UUID, secret: bytes, now: datetime
+    conn: Connection, *, tenant_id: UUID, secret: bytes, sealer: Sealer, now: datetime
 ) -> tuple[SigningKey, str]:
     """Make a key and return it with its secret, ``whsec_…``: the only time that anybody sees it.
 
@@ -92,7 +96,8 @@ def replace_signing_key(
         # Locks the tenant: of two at once, neither would end the other's key.
         check_room(conn, tenant_id, SIGNING_KEYS, now=now)
         tenants.expire_signing_keys(conn, tenant_id=tenant_id, at=now + KEY_OVERLAP)
-        key = tenants.insert_signing_key(conn, tenant_id=tenant_id, secret=secret, now=now)
+        sealed = sealer.seal(secret)
+        key = tenants.insert_signing_key(conn, tenant_id=tenant_id, secret=sealed, now=now)
     return key, f"whsec_{b64encode(secret).decode()}"
 
 

@@ -141,7 +141,7 @@ def test_each_process_has_a_secret_of_its_own():
 def test_a_secret_is_never_a_value(options):
     for document in _workloads(options):
         values = environment_of(document)
-        secrets = {"DATABASE_URL", "AMQP_URL", "REDIS_URL", "ADMIN_TOKEN"}
+        secrets = {"DATABASE_URL", "AMQP_URL", "REDIS_URL", "ADMIN_TOKEN", "ENCRYPTION_KEYS"}
 
         assert not secrets & values.keys()
         given = {item["name"] for item in container_of(document)["env"] if "valueFrom" in item}

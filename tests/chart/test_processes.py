@@ -17,10 +17,10 @@ from tests.chart.charts import by_component, container_of, pod_of, ports_of, ren
 
 _PROFILES = ("main", "cron-scheduler", "trigger-worker", "action-worker")
 _ALL_SERVERS = (
-    '--set-json=profiles.main.secret.keys=["DATABASE_URL","ADMIN_TOKEN","REDIS_URL"]',
+    '--set-json=profiles.main.secret.keys=["DATABASE_URL","ADMIN_TOKEN","REDIS_URL","ENCRYPTION_KEYS"]',
     '--set-json=profiles.cron-scheduler.secret.keys=["DATABASE_URL","AMQP_URL"]',
-    '--set-json=profiles.trigger-worker.secret.keys=["DATABASE_URL","AMQP_URL","REDIS_URL"]',
-    '--set-json=profiles.action-worker.secret.keys=["DATABASE_URL","AMQP_URL","REDIS_URL"]',
+    '--set-json=profiles.trigger-worker.secret.keys=["DATABASE_URL","AMQP_URL","REDIS_URL","ENCRYPTION_KEYS"]',
+    '--set-json=profiles.action-worker.secret.keys=["DATABASE_URL","AMQP_URL","REDIS_URL","ENCRYPTION_KEYS"]',
 )
 
 

@@ -22,7 +22,7 @@ from tests.chart.charts import (
 from tests.servers.helm import RELEASES
 
 _SCHEMA = json.loads((CHART / "values.schema.json").read_text("utf-8"))
-_SECRETS = {"DATABASE_URL", "AMQP_URL", "REDIS_URL", "ADMIN_TOKEN"}
+_SECRETS = {"DATABASE_URL", "AMQP_URL", "REDIS_URL", "ADMIN_TOKEN", "ENCRYPTION_KEYS"}
 _WORKERS = ("trigger-worker", "action-worker")
 
 
@@ -72,6 +72,8 @@ def test_the_schema_refuses(option, told, release):
         (["--set=profiles.action-worker.queueScaling.enabled=true"], "needs AMQP_URL among"),
         (["--set-json=profiles.cron-scheduler.secret.keys=[\"DATABASE_URL\",\"AMQP_URL\"]"],
          "AMQP_URL is needed by all or none: cron-scheduler have it"),
+        (['--set-json=profiles.main.secret.keys=["DATABASE_URL","ADMIN_TOKEN","ENCRYPTION_KEYS"]'],
+         "ENCRYPTION_KEYS is needed by all or none: main have it"),
         (["--values=examples/large.yaml", "--set=profiles.action-worker.autoscaling.enabled=true"],
          "autoscaling and queueScaling exclude each other"),
         (["--values=examples/large.yaml", "--set=profiles.main.autoscaling.maxReplicas=2"],

@@ -13,6 +13,7 @@ from shared.db.clock import server_now
 from shared.domain.columns import read_cells
 from shared.effects.record_writes import create_records
 from shared.queries.workers import living_workers
+from shared.sealing import Sealer
 from shared.usecases.manage_tables import create_table
 from shared.usecases.set_triggers import set_triggers
 from shared.usecases.tokens import create_tenant
@@ -87,7 +88,7 @@ class Scene:
         self._names = count(1)
         self._dates = self._events = 0
         now = server_now(conn)
-        tenant = create_tenant(conn, name="tenant", key_secret=b"k" * 32, now=now)
+        tenant = create_tenant(conn, name="tenant", key_secret=b"k" * 32, sealer=Sealer(), now=now)
 
         def make(name, columns):
             return create_table(

@@ -7,10 +7,12 @@ import pytest
 from shared.domain.work import MAX_RETRIES
 from shared.errors import InvalidInput
 from shared.settings import Secret, read_settings
+from tests.builders_sealed import NEW, NEW_KEY, OLD, OLD_KEY
 
 _KEYS = (
     *("DATABASE_URL", "AMQP_URL", "ADMIN_TOKEN", "GATEWAY_URL", "LEASE_SECONDS", "RENEW_SECONDS"),
     *("REDIS_URL", "REDIS_PREFIX", "CLICK_TTL_SECONDS", "PUBLIC_URL", "API_HOST", "API_PORT"),
+    "ENCRYPTION_KEYS",
 )
 
 
@@ -60,6 +62,7 @@ def test_all_faults_are_told_at_once(monkeypatch, tmp_path):
     monkeypatch.setenv("LOG_FORMAT", "xml")
     monkeypatch.setenv("GATEWAY_URL", "ftp://gateway")
     monkeypatch.setenv("REDIS_PREFIX", "two words")
+    monkeypatch.setenv("ENCRYPTION_KEYS", f"{NEW_KEY},hunter2")
 
     assert _pointers() == {
         "/DATABASE_URL",
@@ -72,6 +75,7 @@ def test_all_faults_are_told_at_once(monkeypatch, tmp_path):
         "/LOG_FORMAT",
         "/GATEWAY_URL",
         "/REDIS_PREFIX",
+        "/ENCRYPTION_KEYS",
     }
 
 
@@ -136,6 +140,34 @@ def test_a_refused_secret_is_not_repeated(monkeypatch):
         read_settings("worker")
 
     assert "hunter2" not in caught.value.message
+
+
+def test_the_first_of_several_keys_encrypts(monkeypatch):
+    monkeypatch.setenv("ENCRYPTION_KEYS", f" {NEW_KEY} , {OLD_KEY}")
+
+    settings = read_settings("worker")
+
+    assert settings.sealer().current == NEW.current
+    assert settings.sealer().open(OLD.seal(b"x")) == b"x"
+    assert NEW_KEY not in f"{settings!r} {settings.encryption_keys}"
+
+
+def test_without_keys_secrets_are_stored_in_the_clear():
+    assert read_settings("worker").sealer().current is None
+
+
+@pytest.mark.parametrize(
+    "keys", ["hunter2", f"{NEW_KEY},hunter2", f"{NEW_KEY},", NEW_KEY + OLD_KEY, ","]
+)
+def test_keys_that_are_none_are_refused_and_not_repeated(monkeypatch, keys):
+    monkeypatch.setenv("ENCRYPTION_KEYS", keys)
+
+    with pytest.raises(InvalidInput) as caught:
+        read_settings("worker")
+
+    assert [fault.pointer for fault in caught.value.faults] == ["/ENCRYPTION_KEYS"]
+    assert "hunter2" not in caught.value.message
+    assert NEW_KEY not in caught.value.message
 
 
 def test_networks_and_ports_are_read_as_values(monkeypatch):

@@ -74,6 +74,9 @@
 {{- $workers := list "trigger-worker" "action-worker" -}}
 {{- include "duebook.checkKey" (dict "root" . "key" "AMQP_URL" "names" (prepend $workers "cron-scheduler")) -}}
 {{- include "duebook.checkKey" (dict "root" . "key" "REDIS_URL" "names" (prepend $workers "main")) -}}
+{{- if has "ENCRYPTION_KEYS" .Values.profiles.main.secret.keys -}}
+{{- include "duebook.checkKey" (dict "root" . "key" "ENCRYPTION_KEYS" "names" (prepend $workers "main")) -}}
+{{- end -}}
 {{- if and .Values.ingress.enabled (not .Values.profiles.main.enabled) -}}
 {{- fail "ingress needs profiles.main" -}}
 {{- end -}}

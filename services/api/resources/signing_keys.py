@@ -40,6 +40,7 @@ def _create(call: Call) -> Answer:
         call.conn,
         tenant_id=call.tenant_id,
         secret=secrets.token_bytes(SECRET_BYTES),
+        sealer=call.sealer,
         now=call.now,
     )
     return Answer(body={**_document(key), "secret": text}, status=201, secrets=("secret",))

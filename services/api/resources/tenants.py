@@ -40,6 +40,7 @@ def _create(call: Call) -> Answer:
         call.conn,
         name=call.body["name"],
         key_secret=secrets.token_bytes(SECRET_BYTES),
+        sealer=call.sealer,
         now=call.now,
     )
     return Answer(body=_document(tenant), status=201)

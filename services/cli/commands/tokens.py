@@ -13,7 +13,7 @@ from shared.db.connection import connect
 from shared.db.tenant_session import TenantSession
 from shared.domain.tenants import ApiToken, Role
 from shared.queries.tenants import list_tokens
-from shared.settings import read_settings
+from shared.settings import Settings, read_settings
 from shared.usecases.tokens import SECRET_BYTES, create_tenant, issue_token, revoke_token
 
 _PAGE = 1000
@@ -39,10 +39,17 @@ def create(
     name: str, tenant: str, new_tenant: bool, role: Role, channel: UUID | None, as_json: bool
 ) -> None:
     """Issue a token called NAME and print it: the only time that it is shown."""
-    with _session() as conn, conn.transaction():
+    settings = read_settings("cli")
+    with _session(settings) as conn, conn.transaction():
         now = server_now(conn)
         owner = (
-            create_tenant(conn, name=tenant, key_secret=secrets.token_bytes(SECRET_BYTES), now=now)
+            create_tenant(
+                conn,
+                name=tenant,
+                key_secret=secrets.token_bytes(SECRET_BYTES),
+                sealer=settings.sealer(),
+                now=now,
+            )
             if new_tenant
             else find_tenant(conn, tenant)
         )
@@ -66,7 +73,7 @@ def create(
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
     """List the tokens of a tenant, the oldest first."""
-    with _session() as conn:
+    with _session(read_settings("cli")) as conn:
         found = list_tokens(conn, find_tenant(conn, tenant).id, limit=_PAGE)
     documents = [_document(one) for one in found]
     if as_json:
@@ -84,7 +91,7 @@ def list_(tenant: str, as_json: bool) -> None:
 @json_option
 def revoke(token_id: UUID, tenant: str, as_json: bool) -> None:
     """Make the token with this id void, from now on."""
-    with _session() as conn:
+    with _session(read_settings("cli")) as conn:
         owner = find_tenant(conn, tenant)
         revoke_token(conn, tenant_id=owner.id, token_id=token_id, now=server_now(conn))
     if as_json:
@@ -93,8 +100,7 @@ def revoke(token_id: UUID, tenant: str, as_json: bool) -> None:
         click.echo(f"token {token_id} is void")
 
 
-def _session() -> TenantSession:
-    settings = read_settings("cli")
+def _session(settings: Settings) -> TenantSession:
     return connect(settings.database_url.reveal(), application_name="duebook-cli")
 
 

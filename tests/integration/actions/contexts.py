@@ -14,6 +14,7 @@ from shared.domain.columns import Column
 from shared.domain.runs import ClaimedRun
 from shared.queries.custom_tables import insert_table
 from shared.queries.tenants import insert_signing_key, insert_tenant
+from shared.sealing import Sealer
 from shared.tracking.click_store import PostgresClicks
 
 NOW = datetime(2026, 11, 30, 12, 0, 5, tzinfo=UTC)
@@ -92,7 +93,7 @@ def execute(config, context):
 def a_workspace(conn, http, *, name="tenant", gateway_url=None):
     """Make the tenant, its key and its table."""
     tenant = insert_tenant(conn, name=name, now=NOW)
-    insert_signing_key(conn, tenant_id=tenant.id, secret=SECRET, now=NOW)
+    insert_signing_key(conn, tenant_id=tenant.id, secret=Sealer().seal(SECRET), now=NOW)
     table = insert_table(
         conn,
         tenant_id=tenant.id,

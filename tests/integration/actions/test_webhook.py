@@ -10,6 +10,7 @@ from standardwebhooks.webhooks import Webhook
 
 from shared.actions.failures import ActionFailed
 from shared.queries.tenants import expire_signing_keys, insert_signing_key
+from shared.sealing import Sealer
 from tests.integration.actions.contexts import KEY, NOW, SECRET, SNAPSHOT, execute
 
 
@@ -81,7 +82,9 @@ def test_while_keys_rotate_either_verifies_and_an_expired_one_does_not(workspace
     tenant_id = workspace.tenant.id
     expire_signing_keys(workspace.conn, tenant_id=tenant_id, at=now - timedelta(days=1))
     for secret in (b"a" * 24, b"b" * 24):
-        insert_signing_key(workspace.conn, tenant_id=tenant_id, secret=secret, now=now)
+        insert_signing_key(
+            workspace.conn, tenant_id=tenant_id, secret=Sealer().seal(secret), now=now
+        )
 
     execute(a_webhook(receiver), workspace.context(now=now))
 

@@ -1,13 +1,24 @@
 from base64 import b64decode
+from dataclasses import replace
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from psycopg.errors import LockNotAvailable
 
+from services.api.app import create_app
 from shared.db.clock import server_now
 from shared.queries.tenants import list_signing_secrets
+from shared.sealing import Sealer
 from shared.usecases.tokens import replace_signing_key
+from tests.builders_sealed import NEW
 from tests.integration.api.callers import problem
+
+
+def _secrets(conn, tenant, *, now):
+    """Return the keys that sign, which are stored in the clear here."""
+    stored = list_signing_secrets(conn, tenant.id, now=now)
+    return [sealed.content for sealed in stored if sealed.sealed_with is None]
 
 
 def test_a_new_key_signs_beside_the_old_one_for_a_day(moderator, tenant, conn):
@@ -16,13 +27,15 @@ def test_a_new_key_signs_beside_the_old_one_for_a_day(moderator, tenant, conn):
     now = server_now(conn)
     new = b64decode(answer.json["secret"].removeprefix("whsec_"))
     assert answer.status_code == 201
-    assert list_signing_secrets(conn, tenant.id, now=now) == [new, b"k" * 32]
-    assert list_signing_secrets(conn, tenant.id, now=now + timedelta(days=2)) == [new]
+    assert _secrets(conn, tenant, now=now) == [new, b"k" * 32]
+    assert _secrets(conn, tenant, now=now + timedelta(days=2)) == [new]
 
 
 def test_of_two_new_keys_at_once_the_second_waits_to_end_the_first(tenant, conn, other_conn):
     def replace(conn, secret):
-        return replace_signing_key(conn, tenant_id=tenant.id, secret=secret, now=server_now(conn))
+        return replace_signing_key(
+            conn, tenant_id=tenant.id, secret=secret, sealer=Sealer(), now=server_now(conn)
+        )
 
     with conn.transaction():
         replace(conn, b"1" * 32)
@@ -31,7 +44,24 @@ def test_of_two_new_keys_at_once_the_second_waits_to_end_the_first(tenant, conn,
     replace(other_conn, b"2" * 32)
 
     later = server_now(conn) + timedelta(days=2)
-    assert list_signing_secrets(conn, tenant.id, now=later) == [b"2" * 32]
+    assert _secrets(conn, tenant, now=later) == [b"2" * 32]
+
+
+def test_with_encryption_keys_what_is_stored_is_encrypted(parts, caller, tenant, admin, conn):
+    client = create_app(replace(parts, sealer=NEW)).test_client()
+    moderator = replace(caller(tenant, "moderator"), client=client)
+
+    text = moderator.post("/v1/signing-keys").json["secret"]
+    made = replace(admin, client=client).post("/root/tenants", json={"name": "new"}).json
+
+    now = server_now(conn)
+    secret = b64decode(text.removeprefix("whsec_"))
+    newest = list_signing_secrets(conn, tenant.id, now=now)[0]
+    assert newest.sealed_with == NEW.current
+    assert NEW.open(newest) == secret
+    assert secret not in newest.content
+    [first] = list_signing_secrets(conn, UUID(made["id"]), now=now)
+    assert first.sealed_with == NEW.current
 
 
 def test_secrets_are_never_listed(moderator):

@@ -18,6 +18,7 @@ from services.cli.main import main
 from shared.db.clock import server_now
 from shared.db.connection import open_pool
 from shared.db.roles import API
+from shared.sealing import Sealer
 from shared.settings import Secret
 from shared.tracking.click_store import PostgresClicks
 from shared.usecases.tokens import create_tenant, issue_token
@@ -64,7 +65,9 @@ def on_database(database_url):
 
 @pytest.fixture
 def tenant(conn):
-    return create_tenant(conn, name="ours", key_secret=b"k" * 32, now=server_now(conn))
+    return create_tenant(
+        conn, name="ours", key_secret=b"k" * 32, sealer=Sealer(), now=server_now(conn)
+    )
 
 
 @pytest.fixture

@@ -168,10 +168,10 @@ class TestDoctor:
 
     def test_redis_is_looked_at_where_there_is_one(self, on_database, redis_url):
         found = {}
-        for url in ("", redis_url, "redis://:secret@127.0.0.1:1/0"):
+        for url in ("", redis_url, "redis://:hunter2@127.0.0.1:1/0"):
             on_database.environment["REDIS_URL"] = url
             done = on_database.run_apart("doctor", "--json")
-            assert "secret" not in done.stdout
+            assert "hunter2" not in done.stdout
             [redis] = [one for one in json.loads(done.stdout)["checks"] if one["name"] == "redis"]
             found[url] = redis["state"], redis["found"].partition(" (")[0]
 

@@ -8,6 +8,7 @@ from psycopg.types.json import Jsonb
 
 from services.cli.main import SECTIONS, main
 from shared.db.clock import server_now
+from shared.sealing import Sealer
 from shared.usecases.tokens import create_tenant
 from tests.builders_db import insert_records, insert_run, insert_table
 from tests.builders_delayed import insert_action
@@ -67,7 +68,9 @@ def test_records_are_imported_and_definitions_exported(local, table, tmp_path):
 
 
 def test_a_tenant_has_its_own_alone(local, conn, table):
-    theirs = create_tenant(conn, name="theirs", key_secret=b"k" * 32, now=server_now(conn))
+    theirs = create_tenant(
+        conn, name="theirs", key_secret=b"k" * 32, sealer=Sealer(), now=server_now(conn)
+    )
     secrets = insert_table(conn, tenant_id=theirs.id, name="secrets")
 
     assert [one["name"] for one in told(local, "tables")] == ["orders"]
@@ -81,7 +84,7 @@ def test_a_single_tenant_need_not_be_named(database_url, conn, table):
     nowhere = CommandLine()
     assert told(nowhere, "tables", "--database", database_url)[0]["name"] == "orders"
 
-    create_tenant(conn, name="theirs", key_secret=b"k" * 32, now=server_now(conn))
+    create_tenant(conn, name="theirs", key_secret=b"k" * 32, sealer=Sealer(), now=server_now(conn))
     refused = nowhere.run_apart("tables", "--database", database_url)
     assert refused.returncode == 1
     assert "several tenants, 'ours', 'theirs': say which with --tenant" in refused.stderr

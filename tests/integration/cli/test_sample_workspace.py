@@ -6,6 +6,7 @@ import pytest
 from services.cli.sample_workspace import TENANT, ensure_sample_workspace, ensure_token
 from shared.db.clock import server_now
 from shared.queries.custom_tables import list_tables
+from shared.sealing import Sealer
 from shared.usecases.preview import preview
 from shared.usecases.tick import tick
 from shared.usecases.tokens import authenticate
@@ -15,7 +16,9 @@ from tests.builders_db import NOW
 @pytest.fixture
 def sample(conn):
     """The tenant of the sample workspace, made at a quarter past nine."""
-    return ensure_sample_workspace(conn, now=NOW + timedelta(minutes=15, seconds=1))[0]
+    return ensure_sample_workspace(
+        conn, sealer=Sealer(), now=NOW + timedelta(minutes=15, seconds=1)
+    )[0]
 
 
 def runs_by_kind(conn):
@@ -60,7 +63,7 @@ def test_every_trigger_is_valid(conn, sample):
 
 
 def test_it_is_made_once(conn, sample):
-    again, is_new = ensure_sample_workspace(conn, now=server_now(conn))
+    again, is_new = ensure_sample_workspace(conn, sealer=Sealer(), now=server_now(conn))
 
     assert (again.id, is_new) == (sample.id, False)
     assert sample.name == TENANT

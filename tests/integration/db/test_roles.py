@@ -254,6 +254,9 @@ def test_secrets_are_read_by_the_worker_alone(tenants, session):
     for role in (SCANNER, WORKER):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             session(role).execute("SELECT token_hash FROM api_token")
+    for role in (API, SCANNER):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            session(role).execute("UPDATE signing_key SET secret = '', sealed_with = 'x'")
 
 
 @pytest.mark.parametrize("role", ROLES)
