@@ -46,17 +46,17 @@ def test_what_signs_is_nowhere_in_the_clear(install, database_url, dump, receive
     workspace = Workspace(installation)
     text = workspace.call("POST", "/v1/signing-keys")["secret"]
     secret = b64decode(text.removeprefix("whsec_"))
-    table = workspace.make_table("cases", name="text")
+    table = workspace.make_table("cases", title="text")
     hook = {"type": "webhook", "url": f"{receiver.url}/in"}
     workspace.set_triggers(table, {"on": "record_created", "actions": [hook]})
 
-    workspace.make_record(table, name="first")
+    workspace.make_record(table, title="first")
     installation.wait(lambda: len(receiver.requests) == 1)
     installation.environment["ENCRYPTION_KEYS"] = f"{_NEW},{_OLD}"
     rotated = installation.told("secrets", "rotate")
     worker.stop()
     installation.start("worker")
-    workspace.make_record(table, name="second")
+    workspace.make_record(table, title="second")
     installation.wait(lambda: len(receiver.requests) == 2)
 
     assert rotated == {"encrypted": 2, "unreadable": 0}
