@@ -13,6 +13,7 @@ from services.cli.embedded_postgres import free_port
 from shared.db.roles import API, SCANNER, WORKER
 from shared.lifecycle import wait_until
 from tests.architecture.source import ROOT
+from tests.builders_sealed import NEW_KEY
 from tests.chart.charts import by_component, container_of, pod_of, ports_of, render
 
 _PROFILES = ("main", "cron-scheduler", "trigger-worker", "action-worker")
@@ -151,7 +152,7 @@ def _assert_runs(documents, secrets, start):
 
 def test_with_every_server_and_secrets_in_files(secrets, start, rabbit_url, redis_url):
     for secret in secrets.values():
-        secret |= {"AMQP_URL": rabbit_url, "REDIS_URL": redis_url}
+        secret |= {"AMQP_URL": rabbit_url, "REDIS_URL": redis_url, "ENCRYPTION_KEYS": NEW_KEY}
 
     _assert_runs(_rendered(*_ALL_SERVERS), secrets, start)
 
