@@ -31,6 +31,31 @@ def find_of_table(
     raise AppError(f"there is no {what} {id}", code=f"{what.replace(' ', '_')}_not_found")
 
 
+def find_trigger(api: Api, tables: Sequence[Table], name_or_id: str) -> tuple[Table | None, str]:
+    """Return the trigger of these tables with this id or name: its table, and its id.
+
+    An id may be of a removed one, then without a table. Raises AppError when no trigger has the
+    name, or several have it.
+    """
+    found = [
+        (table, str(trigger["id"]))
+        for table in tables
+        for trigger in api.call("GET", f"{TABLES}/{table['id']}/triggers")["triggers"]
+        if name_or_id in (trigger.get("id"), trigger.get("name"))
+    ]
+    if len(found) > 1:
+        ids = ", ".join(id for _, id in found)
+        raise AppError(
+            f"several triggers are named '{name_or_id}': {ids}", code="trigger_ambiguous"
+        )
+    if found:
+        return found[0]
+    if name_or_id.startswith("trg_"):
+        return None, name_or_id
+    has_none = f"table '{tables[0]['name']}' has no" if len(tables) == 1 else "no table has a"
+    raise AppError(f"{has_none} trigger '{name_or_id}'", code="trigger_not_found")
+
+
 def newest_of_tables(
     api: Api,
     table: str | None,

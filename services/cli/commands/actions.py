@@ -7,6 +7,7 @@ import click
 from services.cli.api import Api, api_of_moderator, api_option, find_table
 from services.cli.default_group import ListsByDefault
 from services.cli.output import json_option, say_json, say_members, say_table
+from shared.errors import AppError
 
 _ACTIONS = "/v1/scheduled-actions"
 _COLUMNS = {
@@ -36,7 +37,7 @@ def actions() -> None:
 @click.option("--contact", type=int, metavar="ID", help="Actions on this contact.")
 @click.option("--table", help="Actions on records of this table (name or id).")
 @click.option("--record", type=int, metavar="ID", help="Actions on this record of --table.")
-@click.option("--workflow", type=int, metavar="ID", help="Steps of this workflow.")
+@click.option("--workflow", help="Steps of this workflow (name or id).")
 @click.option("--execution", metavar="ID", help="Steps of this execution of a workflow.")
 @click.option("--from", "since", metavar="INSTANT", help="To be executed at or after it.")
 @click.option("--to", "until", metavar="INSTANT", help="To be executed before it.")
@@ -48,7 +49,7 @@ def list_(
     contact: int | None,
     table: str | None,
     record: int | None,
-    workflow: int | None,
+    workflow: str | None,
     execution: str | None,
     since: str | None,
     until: str | None,
@@ -65,7 +66,7 @@ def list_(
         "line_user_id": contact,
         "table_id": None if table is None else find_table(api, table)["id"],
         "record_id": record,
-        "workflow_id": workflow,
+        "workflow_id": None if workflow is None else _find_workflow(api, workflow),
         "execution_id": execution,
         "from": since,
         "to": until,
@@ -115,6 +116,19 @@ def run_now(action: tuple[int, ...], branch: str | None, api_url: str, as_json: 
 def retry(action: tuple[int, ...], api_url: str, as_json: bool) -> None:
     """Retry ACTION… that failed, with a fresh budget."""
     _say(_move(api_of_moderator(api_url), action, "retry"), as_json=as_json)
+
+
+def _find_workflow(api: Api, name_or_id: str) -> int:
+    """Return the id of the workflow with this name; a number is an id, of a deleted one too.
+
+    Raises AppError when there is none of the name.
+    """
+    if name_or_id.isascii() and name_or_id.isdecimal():
+        return int(name_or_id)
+    for workflow in api.items("/v1/workflows"):
+        if workflow["name"] == name_or_id:
+            return int(workflow["id"])
+    raise AppError(f"there is no workflow '{name_or_id}'", code="workflow_not_found")
 
 
 def _move(

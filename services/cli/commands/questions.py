@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from services.cli.api import TABLES, Api, api_of_moderator, api_option, find_table
+from services.cli.api import TABLES, api_of_moderator, api_option, find_table
+from services.cli.of_tables import find_trigger
 from services.cli.output import json_option, say_json, say_members, say_table
 from services.cli.spans import beside, on_the_clock
-from shared.errors import AppError
 
 _WORDS = {
     "due_now": "it is due",
@@ -30,22 +30,6 @@ _WORDS = {
 """What a verdict means."""
 
 
-def find_trigger(api: Api, table: dict[str, Any], name_or_id: str) -> str:
-    """Return the id of a table's trigger with this id or name; an id may be of a removed one.
-
-    Raises AppError when no trigger has the name, or several have it.
-    """
-    stored = api.call("GET", f"{TABLES}/{table['id']}/triggers")["triggers"]
-    found = [one["id"] for one in stored if name_or_id in (one.get("id"), one.get("name"))]
-    if len(found) > 1:
-        message = f"several triggers are named '{name_or_id}': {', '.join(found)}"
-        raise AppError(message, code="trigger_ambiguous")
-    if not found and not name_or_id.startswith("trg_"):
-        message = f"table '{table['name']}' has no trigger '{name_or_id}'"
-        raise AppError(message, code="trigger_not_found")
-    return found[0] if found else name_or_id
-
-
 def trigger_path(table: dict[str, Any], trigger: str) -> str:
     """Return the address of a trigger."""
     return f"{TABLES}/{table['id']}/triggers/{trigger}"
@@ -64,7 +48,7 @@ def why(table: str, trigger: str, record: int | None, api_url: str, as_json: boo
     """
     api = api_of_moderator(api_url)
     found = find_table(api, table)
-    path = trigger_path(found, find_trigger(api, found, trigger))
+    path = trigger_path(found, find_trigger(api, [found], trigger)[1])
     told = api.call("GET", f"{path}/why", query={"record_id": record})
     if as_json:
         say_json(told)
@@ -151,7 +135,7 @@ def timeline(
     """Tell what TRIGGER (name or id) of TABLE did, with its runs, and what lies ahead of it."""
     api = api_of_moderator(api_url)
     found = find_table(api, table)
-    path = trigger_path(found, find_trigger(api, found, trigger))
+    path = trigger_path(found, find_trigger(api, [found], trigger)[1])
     query = {"from": since, "to": until}
     pages = list(api.pages(f"{path}/timeline", query=query, limit=limit))
     items = [item for page in pages for item in page["items"]]

@@ -6,7 +6,13 @@ import click
 
 from services.cli.api import TABLES, api_of_moderator, api_option, find_table
 from services.cli.default_group import ListsByDefault
-from services.cli.of_tables import find_of_table, move_each, newest_of_tables
+from services.cli.of_tables import (
+    asked_tables,
+    find_of_table,
+    find_trigger,
+    move_each,
+    newest_of_tables,
+)
 from services.cli.output import json_option, say_json, say_members, say_table
 
 _WHAT = "run"
@@ -32,7 +38,7 @@ def runs() -> None:
 @click.argument("table", required=False)
 @click.option("--status", type=click.Choice(["pending", "running", "done", "failed"]))
 @click.option("--stuck", is_flag=True, help="Failed, or running without a sign of life for 300 s.")
-@click.option("--trigger", metavar="ID", help="Runs of this trigger.")
+@click.option("--trigger", help="Runs of this trigger (name or id).")
 @click.option("--record", type=int, metavar="ID", help="Runs of this record.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @api_option
@@ -49,6 +55,9 @@ def list_(
 ) -> None:
     """List runs, the newest first, of TABLE (name or id) or of all tables."""
     api = api_of_moderator(api_url)
+    if trigger is not None:
+        owner, trigger = find_trigger(api, asked_tables(api, table), trigger)
+        table = table if owner is None else owner["id"]
     query = {
         "status": "stuck" if stuck else status,
         "trigger_id": trigger,

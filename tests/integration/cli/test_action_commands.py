@@ -44,6 +44,10 @@ def test_actions_are_filtered(on_api, conn, tenant):
     assert ids(on_api.told("actions", "--table", table.name)) == [of_record]
     assert ids(on_api.told(*of_table, "--record", record.id)) == [of_record]
     assert ids(on_api.told("actions", "--workflow", execution["workflow_id"])) == [step]
+    [name] = conn.execute("SELECT name FROM workflow").fetchone()
+    assert ids(on_api.told("actions", "--workflow", name)) == [step]
+    unknown = on_api.run("actions", "--workflow", "other")
+    assert (unknown.exit_code, "there is no workflow 'other'" in unknown.output) == (1, True)
     assert ids(on_api.told("actions", "--execution", execution["execution_id"])) == [step]
     assert ids(on_api.told("actions", "--from", "2026-01-01T00:00:00Z")) == [step]
     assert ids(on_api.told("actions", "--to", "2026-01-01T00:00:00Z")) == [of_contact, of_record]

@@ -53,6 +53,22 @@ def test_runs_of_all_tables_are_listed_the_newest_first(on_api, conn, table, oth
     assert ids(on_api.told("runs", "--limit", 2)) == [made[2], made[1]]
 
 
+def test_runs_of_a_trigger_are_found_by_its_name(on_api, conn, tenant, other_table):
+    table = insert_table(conn, tenant_id=tenant.id, name="orders", triggers=[_HOURLY])
+    run = a_run(conn, table, trigger_id=_HOURLY["id"])
+    a_run(conn, table, trigger_id="trg_0000000000ff")
+    a_run(conn, other_table, trigger_id="trg_0000000000ff")
+
+    assert ids(on_api.told("runs", "--trigger", "hourly")) == [run]
+    assert ids(on_api.told("runs", "orders", "--trigger", "hourly")) == [run]
+    for arguments, told in (
+        ((), "no table has a trigger 'daily'"),
+        (("cases",), "table 'cases' has no trigger 'daily'"),
+    ):
+        refused = on_api.run("runs", *arguments, "--trigger", "daily")
+        assert (refused.exit_code, told in refused.output) == (1, True)
+
+
 def test_runs_are_filtered(on_api, conn, table):
     pending, done, failed = (
         a_run(conn, table, status=status) for status in ("pending", "done", "failed")
