@@ -13,6 +13,7 @@ from psycopg import Connection, IsolationLevel
 
 from shared.db.clock import server_now
 from shared.domain.records import CustomTable
+from shared.domain.triggers import read_triggers
 from shared.queries.custom_tables import get_table
 from shared.queries.records import count_live
 from shared.queries.trigger_states import list_states
@@ -22,6 +23,9 @@ from shared.usecases.scheduled_triggers import Broken, Ready, schedule_triggers
 from shared.usecases.walk import begin_walk, next_page
 
 RECORD_LIMIT = 1000
+
+LONG_ROWS = 100_000
+"""A preview that may judge more rows takes seconds: as many as 100 triggers on a tick's page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,13 @@ def preview(
         record_limit=record_limit,
         triggers=arms,
     )
+
+
+def is_long(table: CustomTable, *, record_limit: int) -> bool:
+    """Whether the preview of the table may have to judge more than ``LONG_ROWS`` rows."""
+    read = read_triggers(table.triggers or [], table.columns, stored=True)
+    on_dates = sum(one.schedule_type == "date_column_reached" for one in read)
+    return on_dates * record_limit > LONG_ROWS
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """The triggers of a table: read, set as a whole, and what the next tick would do."""
 
+from contextlib import nullcontext
 from typing import Any, get_args
 
 from services.api import fields
@@ -11,7 +12,7 @@ from shared.domain.on_existing import MAX_PER_MINUTE, MODES, OnExisting, read_on
 from shared.domain.records import CustomTable
 from shared.domain.triggers import ScheduleKind
 from shared.usecases.dry_run import dry_run
-from shared.usecases.preview import preview
+from shared.usecases.preview import is_long, preview
 from shared.usecases.set_triggers import MAX_TRIGGERS, set_triggers
 
 _TRIGGERS = "/tables/<uuid:table_id>/triggers"
@@ -166,10 +167,11 @@ def _dry_run(call: Call, on_existing: OnExisting) -> Answer:
 
 
 def _preview(call: Call) -> Answer:
-    table = table_of(call)
-    return Answer(
-        body=preview(call.conn, table, record_limit=call.query["record_limit"], now=call.now)
-    )
+    table, record_limit = table_of(call), call.query["record_limit"]
+    is_rare = is_long(table, record_limit=record_limit)
+    with call.questions.turn(table.tenant_id) if is_rare else nullcontext():
+        body = preview(call.conn, table, record_limit=record_limit, now=call.now)
+    return Answer(body=body)
 
 
 def _answer(table: CustomTable, **more: object) -> Answer:

@@ -7,6 +7,7 @@ import pytest
 from services.api.bulk_lines import JSON_LINES
 from services.api.long_questions import LongQuestions
 from services.api.problems import RateExceeded
+from tests.builders_rules import NOTIFY
 from tests.integration.api.callers import new_table, problem
 
 LIST = {"triggers": []}
@@ -39,6 +40,26 @@ def test_a_tenant_asks_one_long_question_at_a_time(moderator, parts, tenant, ask
     assert refused.headers["Retry-After"] == "5"
     assert (saved.status_code, previewed.status_code) == (200, 200)
     assert [ask(moderator, table).status_code for _ in range(3)] == [200] * 3
+
+
+def _on_dates(count):
+    schedule = {"type": "date_column_reached", "column": "到期時間"}
+    return [{"on": "schedule", "schedule": schedule, "actions": [NOTIFY]}] * count
+
+
+def test_a_preview_of_very_many_rows_is_a_long_question_too(moderator, parts, tenant):
+    table, _ = new_table(moderator)
+    saved = moderator.put(f"{table}/triggers", json={"triggers": _on_dates(11)})
+    assert saved.status_code == 200, saved.json
+    preview = f"{table}/triggers/schedule-preview"
+
+    with parts.questions.turn(tenant.id):
+        refused = moderator.get(f"{preview}?record_limit=10000")
+        told = [moderator.get(f"{preview}?record_limit={n}").status_code for n in (1000, 9090)]
+
+    assert problem(refused)[:2] == (429, "questions_too_many")
+    assert told == [200, 200]
+    assert moderator.get(f"{preview}?record_limit=10000").status_code == 200
 
 
 def test_all_tenants_together_ask_no_more_than_leaves_sessions_for_others():
