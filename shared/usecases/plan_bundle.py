@@ -1,7 +1,7 @@
 """Plan: what a bundle would change, what that leads to, and the mark of what it was made of."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from uuid import UUID
@@ -15,9 +15,11 @@ from shared.domain.on_existing import FIRE, OnExisting
 from shared.domain.plan import make_plan
 from shared.domain.planned import CHANGING, Plan, PlannedTable, PlannedTrigger
 from shared.domain.records import CustomTable
-from shared.domain.triggers import ReadTrigger, read_trigger
-from shared.errors import Fault, InvalidInput
+from shared.domain.scp_rules import refuse_triggers
+from shared.domain.triggers import ReadTrigger, TriggerState, read_trigger
+from shared.errors import Conflict, Fault, InvalidInput
 from shared.lifecycle import monotonic
+from shared.usecases.align_backlogs import check_backlogs
 from shared.usecases.bundle_state import Reach, State, read_state
 from shared.usecases.consequences import COUNT_SECONDS, Consequence, consequences_of
 from shared.usecases.preview import snapshot
@@ -136,8 +138,26 @@ def _outlooks(
                 on_existing=marked.on_existing,
                 seconds=max(0.0, until - monotonic()),
             )
-            consequence = told[0] if told else None
-            yield trigger.line.number, Outlook(problems=read.faults, consequence=consequence)
+            problems = (*read.faults, *_refusals(read, table.stored, states))
+            consequence = told[0] if told and not problems else None
+            yield trigger.line.number, Outlook(problems=problems, consequence=consequence)
+
+
+def _refusals(
+    read: ReadTrigger, stored: CustomTable | None, states: Mapping[str, TriggerState]
+) -> Iterator[Fault]:
+    """Yield why the table as it stands would refuse a trigger that may be well for another."""
+    if stored is None:
+        return
+    try:
+        refuse_triggers(stored, [read.raw])
+        state = states.get(read.trigger_id or "")
+        if read.trigger is not None and state is not None:
+            check_backlogs(stored, [read.trigger], [state])
+    except InvalidInput as error:
+        yield from (replace(fault, pointer="") for fault in error.faults)
+    except Conflict as error:
+        yield Fault(code=error.code, pointer="", message=error.message)
 
 
 def _read(planned: PlannedTrigger, table: CustomTable) -> ReadTrigger:

@@ -30,7 +30,7 @@ from shared.domain.triggers import (
     read_triggers,
 )
 from shared.domain.workflows import Workflow
-from shared.errors import Fault, InvalidInput, StaleVersion
+from shared.errors import Conflict, Fault, InvalidInput, StaleVersion
 from shared.queries.commands import find_command
 from shared.queries.custom_tables import find_outline, get_table, lock_table, update_definition
 from shared.queries.tenants import share_tenant
@@ -117,17 +117,19 @@ def trigger_list_faults(
     states: Sequence[TriggerState],
     raw_triggers: object,
     *,
+    now: datetime,
     channel_id: UUID | None = None,
 ) -> tuple[Fault, ...]:
     """Return what ``set_triggers`` would refuse a list for, () for a valid one; nothing is written.
 
-    ``states`` are all that the table ever had.
+    A Conflict is one fault of the whole list. ``states`` are all that the table ever had.
     """
-    lookup = Remembered(_Stored(conn=conn, table=table, channel_id=channel_id))
     try:
-        _checked(conn, raw_triggers, table, states, check_registered_actions, lookup)
+        accepted_triggers(conn, table, states, raw_triggers, now=now, channel_id=channel_id)
     except InvalidInput as error:
         return error.faults
+    except Conflict as error:
+        return (Fault(code=error.code, pointer="/triggers", message=error.message),)
     return ()
 
 

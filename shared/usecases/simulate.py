@@ -81,7 +81,9 @@ def simulate(
     with snapshot(conn):
         table = get_table(conn, table.id)
         states = list_all_states(conn, [table.id])
-        faults = trigger_list_faults(conn, table, states, raw_triggers, channel_id=channel_id)
+        faults = trigger_list_faults(
+            conn, table, states, raw_triggers, now=now, channel_id=channel_id
+        )
         if not isinstance(raw_triggers, list) or len(raw_triggers) > MAX_TRIGGERS:
             raise InvalidInput.of(faults)
         live_records = count_live(conn, table.id)

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 from psycopg.errors import LockNotAvailable
 
+from shared.domain.on_existing import OnExisting
 from shared.errors import Conflict, InvalidInput
 from shared.queries.commands import find_command
 from shared.queries.custom_tables import find_table, list_tables
@@ -490,6 +491,29 @@ def test_a_bundle_that_no_plan_would_take_is_not_exported(conn, reach, monkeypat
         export_bundle(conn, reach)
 
     assert caught.value.code == "bundle_too_large"
+
+
+def test_a_plan_tells_what_the_table_as_it_stands_would_refuse(conn, reach):
+    applied(conn, reach, {**ORDERS, "channel_id": str(CHANNEL)}, CASES, REMIND)
+    edited = {**REMIND, "schedule": {**DUE, "offset_minutes": 5}}
+    of_cases = {**REMIND, "table": "cases", "id": "trg_00000000cccc"}
+    write(conn, table_named(conn, reach, "orders"), "2026-07-25 08:00")
+    stored = {key: value for key, value in REMIND.items() if key not in ("kind", "table")}
+    save(conn, table_named(conn, reach, "orders"))
+    consume = OnExisting(mode="consume")
+    save(conn, table_named(conn, reach, "orders"), stored, on_existing=consume)
+
+    [problem] = planned(conn, reach, edited, of_cases).outlooks[1].problems
+    assert (problem.code, problem.pointer) == ("values_being_consumed", "")
+
+    cases = table_named(conn, reach, "cases")
+    conn.execute(
+        "UPDATE custom_table SET scp_ruled = true, channel_id = %s WHERE id = %s",
+        [CHANNEL, cases.id],
+    )
+    told = planned(conn, reach, edited, of_cases).outlooks[2]
+    assert [problem.code for problem in told.problems] == ["triggers_beside_scp_rules"]
+    assert told.consequence is None
 
 
 def test_a_plan_tells_what_follows_and_what_will_be_refused(conn, reach):

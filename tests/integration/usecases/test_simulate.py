@@ -1,13 +1,16 @@
 """The simulation: the preview's arms of what is not saved, over the whole table; read only."""
 
+from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
 import pytest
 
 from shared.db.clock import server_now
+from shared.domain.on_existing import OnExisting
 from shared.errors import InvalidInput, NotFound
 from shared.queries.custom_tables import get_table
+from shared.usecases import tenant_limits
 from shared.usecases.preview import preview
 from shared.usecases.simulate import simulate
 from tests.builders import a_table, a_trigger
@@ -106,6 +109,23 @@ def test_it_tells_what_the_preview_tells_behind_the_save_and_the_tick_does(conn,
     assert _as_previewed(told) == previewed
     expected = int(told["due_now"]) if trigger.get("enabled", True) else 0
     assert created(conn) == expected
+
+
+def test_a_conflict_of_the_save_is_told(conn, monkeypatch):
+    table = insert_table(conn)
+    write(conn, table, OVERDUE)
+    save(conn, table, a_known(schedule=DATE), on_existing=OnExisting(mode="consume"))
+
+    told = _simulated(conn, table, a_known(schedule={**DATE, "offset_minutes": 5}))
+
+    assert [(fault.code, fault.pointer) for fault in told.faults] == [
+        ("values_being_consumed", "/triggers")
+    ]
+    assert _simulated(conn, table, a_known(schedule=DATE)).faults == ()
+
+    monkeypatch.setattr(tenant_limits, "TRIGGERS", replace(tenant_limits.TRIGGERS, most=1))
+    told = _simulated(conn, table, a_known(schedule=DATE), a_trigger(schedule=DAILY))
+    assert [fault.code for fault in told.faults] == ["triggers_too_many"]
 
 
 def test_nothing_is_stored(conn):
