@@ -5,7 +5,7 @@
 
 PYTHON ?= python3
 # How many run the tests side by side, each with servers of its own.
-TEST_JOBS ?= 2
+TEST_JOBS ?= 3
 BIN := .venv/bin
 INSTALL := PYTHON="$(PYTHON)" requirements/install.sh
 RUN_LOCKS := requirements/run.txt requirements/embedded.txt requirements/build.txt
