@@ -15,7 +15,9 @@ from benchmarks.measure.processes import tree_mib
 from benchmarks.measure.report import read_options, report, rounded
 from benchmarks.measure.servers import running_database
 from benchmarks.measure.work import Work
+from shared.db.clock import server_now
 from shared.messaging.topology import FIRE
+from shared.queries.workers import hold_liveness, register_worker
 from shared.tracking.rates import LocalRates, Rate, RedisRates
 from shared.tracking.redis_line import open_redis
 from tests.servers.rabbitmq import running_node
@@ -115,8 +117,13 @@ def of_broker(installation):
     """Return what messages take in the broker while nobody consumes them."""
     without = tree_mib(installation.node.pid)
     with installation.running(worker=False):
-        work = Work(installation, 0)
-        work.leave(MESSAGES * 20)
+        conn = installation.conn
+        # As many references as workers take soon: one that lives, and takes none.
+        worker_id = register_worker(
+            conn, host="-", release="-", roles=["-"], threads=MESSAGES * 10, now=server_now(conn)
+        )
+        assert hold_liveness(conn, worker_id)
+        Work(installation, 0).leave(MESSAGES * 20)
         path = f"/api/queues/{installation.vhost}/{FIRE}"
         installation.wait(lambda: queue(installation, path)["messages"] >= MESSAGES)
         found, grown = queue(installation, path), tree_mib(installation.node.pid) - without
@@ -135,13 +142,13 @@ def queue(installation, path):
 def of_redis(redis):
     """Yield the bytes of a click that is remembered, and of a tenant whose requests are counted."""
     with open_redis(redis.url) as client:
-        clicks = list(client.scan_iter("duebook:click:*", count=1000))
+        clicks = list(client.scan_iter("*:click:*", count=1000))
         full = used(client)
         client.delete(*clicks)
         yield a_line(
             "click in Redis", of=len(clicks), size=((full - used(client)) / len(clicks), 0)
         )
-        rates, empty = RedisRates(client, LocalRates()), used(client)
+        rates, empty = RedisRates(client, LocalRates(), prefix="duebook"), used(client)
         for number in range(NAMES):
             rates.take(f"tenant:{number:036}", Rate(per_minute=6, burst=10))
         assert client.dbsize() == NAMES
