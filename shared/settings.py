@@ -1,93 +1,304 @@
 """Settings of the services: from the environment only, read once, all faults told together.
 
 A key is read from ``NAME``, or from the file that ``NAME_FILE`` names. An empty value is no value.
+docs/settings.md lists the keys as they are declared here (`make docs`).
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal, get_type_hints
 
-from environs import EnvValidationError, FileAwareEnv, ValidationError, validate
+from environs import EnvValidationError, FileAwareEnv
 
+from shared import setting_keys as keys
 from shared.errors import Fault, InvalidInput
 from shared.sealing import Sealer
+from shared.setting_keys import Key, Network, Secret, Service
 
-Service = Literal["api", "scanner", "worker", "cli"]
-Network = IPv4Network | IPv6Network
+__all__ = ["KEYS", "Secret", "Service", "Settings", "read_settings"]
 
-WORKER_ROLES = ("trigger-worker", "action-worker")
 _DAY = 86_400
-_PREFIX = re.compile("[A-Za-z0-9_.:-]{1,64}")
-_LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
-
-
-@dataclass(frozen=True, slots=True)
-class Secret:
-    """A text that shows itself to nobody but the caller of ``reveal``."""
-
-    _text: str
-
-    def reveal(self) -> str:
-        """Return the text itself, for the one place that needs it."""
-        return self._text
-
-    def __repr__(self) -> str:
-        return "***"
-
-    __str__ = __repr__
+_API: tuple[Service, ...] = ("api",)
+_SCANNER: tuple[Service, ...] = ("scanner",)
+_WORKER: tuple[Service, ...] = ("worker",)
+_API_AND_WORKER = _API + _WORKER
+_SCANNER_AND_WORKER = _SCANNER + _WORKER
+_ALL = _API + _SCANNER + _WORKER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the environment says; every limit here has its default in ``read_settings``."""
+    """What the environment says: each field is the key of its name in capitals.
 
-    database_url: Secret
-    db_pool_size: int
-    amqp_url: Secret | None  # None: PostgreSQL is the transport
-    redis_url: Secret | None  # None: clicks are remembered in PostgreSQL alone
-    redis_prefix: str  # of all keys: several installations may share a Redis
-    click_ttl_seconds: int
-    admin_token: Secret | None  # None only outside the API
-    encryption_keys: tuple[Secret, ...]  # of stored secrets; the first encrypts, all decrypt
-    gateway_url: str | None  # None: notify stores the message and calls nobody
+    They are read, and their faults told, in this order.
+    """
 
-    api_host: str
-    api_port: int
-    public_url: str  # where people reach the API; no slash at its end
-    health_host: str
-    health_port: int
-    log_format: Literal["json", "console"]
-    log_level: str
-
-    round_seconds: int
-    batch_size: int
-    high_water: int
-    fire_batch: int
-    run_retention_days: int
-
-    worker_roles: tuple[str, ...]
-    worker_threads: int
-    max_retries: int
-    lease_seconds: int
-    renew_seconds: int
-    action_deadline_seconds: int
-    grace_seconds: int
-
-    allowed_networks: tuple[Network, ...]
-    allowed_ports: tuple[int, ...]
-    max_body_bytes: int
-    max_bulk_bytes: int
-    rate_limit: int  # requests of a tenant per minute; 0: no limit
-    refusal_limit: int  # refused tokens of an address per minute; 0: no limit
-    max_waiting: int  # scheduled actions of a tenant that may be pending before it adds more
-    trusted_proxies: int  # how many in front of the API each add to X-Forwarded-For
+    database_url: Annotated[
+        Secret,
+        keys.secret(
+            _ALL,
+            required_by=(*_ALL, "cli"),
+            check=keys.begins_with("postgresql", "postgres"),
+            values="`postgresql://…`",
+            means="PostgreSQL 15 or newer; the encoding of the database is UTF8",
+        ),
+    ]
+    amqp_url: Annotated[
+        Secret | None,
+        keys.secret(
+            _SCANNER_AND_WORKER,
+            check=keys.begins_with("amqp", "amqps"),
+            values="`amqp(s)://…`",
+            means="RabbitMQ 3.10 or newer; none: PostgreSQL is the transport",
+        ),
+    ]
+    redis_url: Annotated[
+        Secret | None,
+        keys.secret(
+            _API_AND_WORKER,
+            check=keys.is_redis,
+            values="`redis(s)://…`, `unix://…`",
+            means="remembers clicks and counts requests; none: it is done without",
+        ),
+    ]
+    # None only outside the API.
+    admin_token: Annotated[
+        Secret | None, keys.secret(_API, required_by=_API, means="what `X-ADMIN-TOKEN` has to be")
+    ]
+    encryption_keys: Annotated[
+        tuple[Secret, ...],
+        keys.encryption_keys(
+            _API_AND_WORKER,
+            means="the first encrypts stored secrets, all decrypt ([secrets.md](secrets.md))",
+        ),
+    ]
+    db_pool_size: Annotated[
+        int,
+        keys.number(
+            4,
+            (1, 100),
+            _API_AND_WORKER,
+            means="sessions of a pool; the API has four threads for each, a worker needs 5 more",
+        ),
+    ]
+    redis_prefix: Annotated[
+        str,
+        keys.text(
+            _API_AND_WORKER,
+            default="duebook",
+            check=keys.is_prefix,
+            values="to 64 of `A-Za-z0-9_.:-`",
+            means="with what its keys begin; each installation needs its own",
+        ),
+    ]
+    click_ttl_seconds: Annotated[
+        int,
+        keys.number(
+            7 * _DAY,
+            (1, 366 * _DAY),
+            _API_AND_WORKER,
+            means="how long Redis remembers a click; the row in PostgreSQL stays",
+        ),
+    ]
+    gateway_url: Annotated[
+        str | None,
+        keys.text(
+            _WORKER,
+            check=keys.is_callable,
+            values="`http(s)://…`",
+            means="where notify also hands its messages over; without a user part",
+        ),
+    ]
+    api_host: Annotated[
+        str, keys.text(_API, default="127.0.0.1", values="address", means="where the API listens")
+    ]
+    api_port: Annotated[int, keys.number(8000, (1, 65535), _API, means="its port")]
+    public_url: Annotated[
+        str,
+        keys.public_address(
+            "http://{api_host}:{api_port}",
+            _API_AND_WORKER,
+            means="where people reach the API: tracking links begin with it",
+        ),
+    ]
+    health_host: Annotated[
+        str,
+        keys.text(
+            _ALL,
+            default="127.0.0.1",
+            values="address",
+            means="where health and metrics are answered",
+        ),
+    ]
+    health_port: Annotated[int, keys.number(8080, (1, 65535), _ALL, means="their port")]
+    log_format: Annotated[
+        Literal["json", "console"],
+        keys.choice("json", ("json", "console"), _ALL, means="how lines of the log look"),
+    ]
+    log_level: Annotated[
+        str,
+        keys.choice(
+            "INFO",
+            ("DEBUG", "INFO", "WARNING", "ERROR"),
+            _ALL,
+            means="at `DEBUG` a line for each run that ended",
+        ),
+    ]
+    round_seconds: Annotated[
+        int, keys.number(60, (1, 3600), _SCANNER, means="how often every table is walked at least")
+    ]
+    batch_size: Annotated[
+        int,
+        keys.number(
+            500, (1, 10_000), _SCANNER, means="rows that a scanner announces at once for a queue"
+        ),
+    ]
+    high_water: Annotated[
+        int,
+        keys.number(
+            10_000,
+            (1, 10_000_000),
+            _SCANNER,
+            means="unclaimed references that the broker is given at most",
+        ),
+    ]
+    fire_batch: Annotated[
+        int, keys.number(20, (1, 500), _SCANNER_AND_WORKER, means="references in one message")
+    ]
+    run_retention_days: Annotated[
+        int,
+        keys.number(
+            90,
+            (1, 36_500),
+            _SCANNER,
+            means="how long events, ended runs and actions are kept; the ledger stays",
+        ),
+    ]
+    worker_roles: Annotated[
+        tuple[str, ...],
+        keys.several(
+            ",".join(keys.WORKER_ROLES),
+            _WORKER,
+            check=keys.are_roles,
+            values="one or both",
+            means="its queues: `scheduled_action_fire`, `action_execute`",
+        ),
+    ]
+    worker_threads: Annotated[
+        int, keys.number(16, (1, 256), _WORKER, means="actions that a worker executes at once")
+    ]
+    max_retries: Annotated[
+        int,
+        keys.number(
+            3,
+            (0, 10),
+            _WORKER,
+            means="executions after the first, if actions fail for now; for `duebook doctor` too",
+        ),
+    ]
+    lease_seconds: Annotated[
+        int,
+        keys.number(
+            300,
+            (1, 86_400),
+            _WORKER,
+            means="work not renewed so long is stale; more than the deadline + 5",
+        ),
+    ]
+    renew_seconds: Annotated[
+        int,
+        keys.number(
+            30,
+            (1, 86_400),
+            _WORKER,
+            means="how often leases are renewed; at most a third of `LEASE_SECONDS`",
+        ),
+    ]
+    action_deadline_seconds: Annotated[
+        int, keys.number(20, (1, 3600), _WORKER, means="how long one outgoing call may take in all")
+    ]
+    grace_seconds: Annotated[
+        int,
+        keys.number(
+            45,
+            (1, 86_400),
+            _SCANNER_AND_WORKER,
+            means="how long a process may take to stop; at least the deadline + 15",
+        ),
+    ]
+    allowed_networks: Annotated[
+        tuple[Network, ...],
+        keys.several(
+            "",
+            _WORKER,
+            each=keys.read_network,
+            values="such as `10.1.0.0/16`",
+            means="networks that actions may call though they are not public",
+        ),
+    ]
+    allowed_ports: Annotated[
+        tuple[int, ...],
+        keys.several(
+            "80,443",
+            _WORKER,
+            each=int,
+            check=keys.are_ports,
+            values="1 to 65535",
+            means="ports that actions may call",
+        ),
+    ]
+    max_body_bytes: Annotated[
+        int, keys.number(2**20, (1, 2**30), _API, means="the largest request")
+    ]
+    max_bulk_bytes: Annotated[
+        int, keys.number(2**24, (1, 2**30), _API, means="the largest upload of records")
+    ]
+    rate_limit: Annotated[
+        int,
+        keys.number(
+            12_000,
+            (0, 10_000_000),
+            _API,
+            means="requests of a tenant per minute, 1/6 at once; 0: no limit ([api.md](api.md))",
+        ),
+    ]
+    refusal_limit: Annotated[
+        int,
+        keys.number(
+            60,
+            (0, 10_000_000),
+            _API,
+            means="refused tokens of an address per minute, ten at once; 0: no limit",
+        ),
+    ]
+    max_waiting: Annotated[
+        int,
+        keys.number(
+            1_000_000,
+            (1, 1_000_000_000),
+            _API,
+            means="pending actions with which a tenant adds none ([limits.md](limits.md))",
+        ),
+    ]
+    trusted_proxies: Annotated[
+        int,
+        keys.number(
+            0,
+            (0, 10),
+            _API,
+            means="proxies that each add to `X-Forwarded-For`; 0: the peer is the client",
+        ),
+    ]
 
     def sealer(self) -> Sealer:
         """Return what encrypts stored secrets, and reads them."""
         return Sealer(key.reveal() for key in self.encryption_keys)
+
+
+KEYS: Mapping[str, Key] = {
+    field.upper(): hint.__metadata__[0]
+    for field, hint in get_type_hints(Settings, include_extras=True).items()
+}
 
 
 def read_settings(service: Service) -> Settings:
@@ -96,7 +307,9 @@ def read_settings(service: Service) -> Settings:
     Raises InvalidInput with one fault per key; a fault never repeats the value it is about.
     """
     env = _Environment(eager=False, strip_whitespace=True)
-    values = _read(env, service)
+    values: dict[str, Any] = {}
+    for name, key in KEYS.items():
+        values[name.lower()] = key.value(env, name, service=service, known=values)
     try:
         env.seal()
     except EnvValidationError as error:
@@ -117,151 +330,6 @@ class _Environment(FileAwareEnv):
             self._errors[env_key].append(f"the file that {env_key}_FILE names cannot be read")
             return default
         return default if value == "" else value
-
-
-def _read(env: FileAwareEnv, service: Service) -> dict[str, Any]:
-    database_url = env.str("DATABASE_URL", validate=_begins_with("postgresql", "postgres"))
-    amqp_url = env.str("AMQP_URL", None, validate=_begins_with("amqp", "amqps"))
-    redis_url = env.str("REDIS_URL", None, validate=_is_redis)
-    admin_token = env.str("ADMIN_TOKEN") if service == "api" else env.str("ADMIN_TOKEN", None)
-    keys = env.list("ENCRYPTION_KEYS", [], subcast=str.strip, validate=_are_encryption_keys)
-    return {
-        "database_url": _secret(database_url),
-        "db_pool_size": env.int("DB_POOL_SIZE", 4, validate=_between(1, 100)),
-        "amqp_url": _secret(amqp_url),
-        "redis_url": _secret(redis_url),
-        "redis_prefix": env.str("REDIS_PREFIX", "duebook", validate=_is_prefix),
-        "click_ttl_seconds": env.int(
-            "CLICK_TTL_SECONDS", 7 * _DAY, validate=_between(1, 366 * _DAY)
-        ),
-        "admin_token": _secret(admin_token),
-        "encryption_keys": tuple(Secret(key) for key in keys or ()),
-        "gateway_url": env.str("GATEWAY_URL", None, validate=_is_callable),
-        **_read_addresses(env),
-        "health_host": env.str("HEALTH_HOST", "127.0.0.1"),
-        "health_port": env.int("HEALTH_PORT", 8080, validate=_between(1, 65535)),
-        "log_format": env.str("LOG_FORMAT", "json", validate=validate.OneOf(["json", "console"])),
-        "log_level": env.str("LOG_LEVEL", "INFO", validate=validate.OneOf(_LOG_LEVELS)),
-        "round_seconds": env.int("ROUND_SECONDS", 60, validate=_between(1, 3600)),
-        "batch_size": env.int("BATCH_SIZE", 500, validate=_between(1, 10_000)),
-        "high_water": env.int("HIGH_WATER", 10_000, validate=_between(1, 10_000_000)),
-        "fire_batch": env.int("FIRE_BATCH", 20, validate=_between(1, 500)),
-        "run_retention_days": env.int("RUN_RETENTION_DAYS", 90, validate=_between(1, 36_500)),
-        **_read_worker(env),
-        **_read_limits(env),
-    }
-
-
-def _read_addresses(env: FileAwareEnv) -> dict[str, Any]:
-    host = env.str("API_HOST", "127.0.0.1")
-    port = env.int("API_PORT", 8000, validate=_between(1, 65535))
-    public_url = env.str("PUBLIC_URL", f"http://{host}:{port}", validate=_is_public)
-    return {"api_host": host, "api_port": port, "public_url": (public_url or "").rstrip("/")}
-
-
-def _read_worker(env: FileAwareEnv) -> dict[str, Any]:
-    roles = env.list("WORKER_ROLES", list(WORKER_ROLES), validate=_are_roles)
-    return {
-        "worker_roles": tuple(roles or ()),
-        "worker_threads": env.int("WORKER_THREADS", 16, validate=_between(1, 256)),
-        "max_retries": env.int("MAX_RETRIES", 3, validate=_between(0, 10)),
-        "lease_seconds": env.int("LEASE_SECONDS", 300, validate=_between(1, 86_400)),
-        "renew_seconds": env.int("RENEW_SECONDS", 30, validate=_between(1, 86_400)),
-        "action_deadline_seconds": env.int(
-            "ACTION_DEADLINE_SECONDS", 20, validate=_between(1, 3600)
-        ),
-        "grace_seconds": env.int("GRACE_SECONDS", 45, validate=_between(1, 86_400)),
-    }
-
-
-def _read_limits(env: FileAwareEnv) -> dict[str, Any]:
-    networks = env.list("ALLOWED_NETWORKS", [], subcast=_read_network)
-    ports = env.list("ALLOWED_PORTS", [80, 443], subcast=int, validate=_are_ports)
-    return {
-        "allowed_networks": tuple(networks or ()),
-        "allowed_ports": tuple(ports or ()),
-        "max_body_bytes": env.int("MAX_BODY_BYTES", 2**20, validate=_between(1, 2**30)),
-        "max_bulk_bytes": env.int("MAX_BULK_BYTES", 2**24, validate=_between(1, 2**30)),
-        "rate_limit": env.int("RATE_LIMIT", 12_000, validate=_between(0, 10_000_000)),
-        "refusal_limit": env.int("REFUSAL_LIMIT", 60, validate=_between(0, 10_000_000)),
-        "max_waiting": env.int("MAX_WAITING", 1_000_000, validate=_between(1, 1_000_000_000)),
-        "trusted_proxies": env.int("TRUSTED_PROXIES", 0, validate=_between(0, 10)),
-    }
-
-
-def _between(low: int, high: int) -> validate.Range:
-    return validate.Range(min=low, max=high)
-
-
-def _secret(text: str | None) -> Secret | None:
-    return None if text is None else Secret(text)
-
-
-def _begins_with(*schemes: str) -> Callable[[str], None]:
-    def check(text: str) -> None:
-        try:
-            parts = urlsplit(text)
-        except ValueError:
-            parts = urlsplit("")
-        if parts.scheme not in schemes or not parts.netloc:
-            raise ValidationError(f"Must be a URL that begins with {schemes[0]}://.")
-
-    return check
-
-
-def _is_callable(text: str) -> None:
-    """A user part would make every call fail, and would be told in the clear."""
-    _begins_with("http", "https")(text)
-    if "@" in urlsplit(text).netloc:
-        raise ValidationError("Must not name a user or password.")
-
-
-def _is_public(text: str) -> None:
-    """People click what is made of it: nothing may follow the path."""
-    _is_callable(text)
-    parts = urlsplit(text)
-    if parts.query or parts.fragment or not text.isascii() or not text.isprintable():
-        raise ValidationError("Must be a URL without a query, such as https://example.com.")
-
-
-def _is_redis(text: str) -> None:
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        parts = urlsplit("")
-    place = {"redis": parts.netloc, "rediss": parts.netloc, "unix": parts.path}
-    if not place.get(parts.scheme):
-        raise ValidationError("Must be a URL that begins with redis://, rediss:// or unix://.")
-
-
-def _is_prefix(text: str) -> None:
-    if not _PREFIX.fullmatch(text):
-        raise ValidationError("Must be up to 64 letters, digits, and characters of -_.:")
-
-
-def _are_encryption_keys(keys: list[str]) -> None:
-    try:
-        Sealer(keys)
-    except ValueError:
-        reason = "Must be keys of 32 bytes in URL-safe base64, separated by commas."
-        raise ValidationError(reason) from None
-
-
-def _are_roles(roles: list[str]) -> None:
-    if not roles or not set(roles) <= set(WORKER_ROLES):
-        raise ValidationError(f"Must be one or more of: {', '.join(WORKER_ROLES)}.")
-
-
-def _are_ports(ports: list[int]) -> None:
-    if not all(1 <= port <= 65535 for port in ports):
-        raise ValidationError("Must be ports from 1 to 65535.")
-
-
-def _read_network(text: str) -> Network:
-    try:
-        return ip_network(text.strip())
-    except ValueError as error:
-        raise ValidationError("Must be networks such as 10.1.0.0/16.") from error
 
 
 def _contradictions(settings: Settings) -> Iterator[Fault]:

@@ -21,7 +21,7 @@ def test_a_page_is_what_make_docs_writes(name):
 @pytest.mark.parametrize("name", PAGES)
 def test_what_was_changed_by_hand_is_written_anew(name):
     page = (ROOT / name).read_text("utf-8")
-    spoiled = re.sub(r"duebook_ticks_total", "duebook_tocks_total", page)
+    spoiled = re.sub(r"duebook_ticks_total|1 to 500", "something else", page)
 
     assert spoiled != page
     assert PAGES[name](spoiled) == page

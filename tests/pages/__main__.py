@@ -3,9 +3,14 @@
 from pathlib import Path
 
 from tests.pages.metrics import metrics_page, runbook_page
+from tests.pages.settings import settings_page
 
 ROOT = Path(__file__).parents[2]
-PAGES = {"docs/metrics.md": metrics_page, "docs/runbook.md": runbook_page}
+PAGES = {
+    "docs/metrics.md": metrics_page,
+    "docs/runbook.md": runbook_page,
+    "docs/settings.md": settings_page,
+}
 
 
 def main():

@@ -6,7 +6,7 @@ import pytest
 
 from shared.domain.work import MAX_RETRIES
 from shared.errors import InvalidInput
-from shared.settings import Secret, read_settings
+from shared.settings import KEYS, Secret, read_settings
 from tests.builders_sealed import NEW, NEW_KEY, OLD, OLD_KEY
 
 _KEYS = (
@@ -228,11 +228,24 @@ def test_an_address_that_nobody_could_click_is_refused(monkeypatch, url):
     assert _pointers() == {"/PUBLIC_URL"}
 
 
-def test_the_page_of_settings_names_every_key_and_no_other():
+def _read_in(*folders):
     root = Path(__file__).parents[2]
-    source = (root / "shared" / "settings.py").read_text()
-    read = set(re.findall(r"""env\.(?:str|int|list)\(\s*"([A-Z_]+)\"""", source))
-    table = (root / "docs" / "settings.md").read_text().partition("## Keys")[2]
-    rows = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
+    texts = [path.read_text() for each in folders for path in (root / each).rglob("*.py")]
+    read = {name for text in texts for name in re.findall(r"\b_?settings\.([a-z_]+)", text)}
+    if "sealer" in read:
+        read.add("encryption_keys")
+    return read & {name.lower() for name in KEYS}
 
-    assert {key for row in rows for key in re.findall("`([A-Z_]+)`", row)} == read
+
+@pytest.mark.parametrize("service", ["api", "scanner", "worker"])
+def test_a_process_reads_the_keys_that_are_told_to_be_its_own(service):
+    own = {name.lower() for name, key in KEYS.items() if service in key.read_by}
+
+    assert "database_url" in _read_in(f"services/{service}")
+    assert _read_in(f"services/{service}") <= own
+    assert own <= _read_in("services", "shared", "deploy")
+
+
+def test_every_key_is_told_of():
+    assert [name for name, key in KEYS.items() if not (key.means and key.values)] == []
+    assert KEYS["ADMIN_TOKEN"].required_by == ("api",)

@@ -1,10 +1,14 @@
-"""Commands that prepare an installation: ``migrate``, ``openapi``."""
+"""Commands that prepare an installation: ``migrate``, ``settings``, ``openapi``."""
+
+import re
 
 import click
 
-from services.cli.output import json_anyway_option, json_option, say_json
+from services.cli.output import json_anyway_option, json_option, say_json, say_table
 from shared.db.migrate import migrate as apply_migrations
-from shared.settings import read_settings
+from shared.settings import KEYS, read_settings
+
+_LINK = re.compile(r"\[(.+?)\]\(.+?\)")
 
 
 @click.command()
@@ -20,6 +24,35 @@ def migrate(as_json: bool) -> None:
         say_json({"applied": applied})
     elif not applied:
         click.echo("the database is up to date")
+
+
+@click.command()
+@json_option
+def settings(as_json: bool) -> None:
+    """List the keys of the environment with their defaults. Shows no value that is set."""
+    rows = [
+        {
+            "key": name,
+            "default": key.told_default,
+            "values": _plain(key.values),
+            "read_by": ", ".join(key.read_by),
+            "required_by": ", ".join(key.required_by),
+            "means": _plain(key.means),
+        }
+        for name, key in KEYS.items()
+    ]
+    if as_json:
+        say_json({"items": rows})
+        return
+    for row in rows:
+        row["default"] = "required" if row["required_by"] else row["default"]
+    columns = {name: name.replace("_", " ") for name in rows[0] if name != "required_by"}
+    say_table(rows, columns, empty="")
+
+
+def _plain(text: str) -> str:
+    """Return what is written for a page as a terminal shows it."""
+    return _LINK.sub(r"docs/\1", text).replace("`", "")
 
 
 @click.command()

@@ -2,11 +2,13 @@
 
 import json
 import re
+from dataclasses import fields
 
 import pytest
 
 from services.api.openapi import build_document
 from shared.db.migrate import known_migrations
+from shared.settings import Settings
 from shared.usecases.set_triggers import set_triggers
 from shared.usecases.tokens import authenticate
 from tests.builders_db import LONG_AGO, insert_run, insert_table
@@ -24,6 +26,20 @@ def test_migrate_applies_what_is_missing_and_then_nothing(empty_database_url):
     assert first == {"applied": [migration.name for migration in known_migrations()]}
     assert second == {"applied": []}
     assert operator.run("migrate").stdout == "the database is up to date\n"
+
+
+def test_the_keys_of_the_environment_are_listed_without_one():
+    listed = CommandLine().run("settings", "--json")
+
+    items = {item["key"]: item for item in json.loads(listed.stdout)["items"]}
+    assert set(items) == {field.name.upper() for field in fields(Settings)}
+    assert items["PUBLIC_URL"]["default"] == "http://API_HOST:API_PORT"
+    assert (items["RATE_LIMIT"]["default"], items["RATE_LIMIT"]["read_by"]) == (12_000, "api")
+    assert items["RATE_LIMIT"]["means"].endswith("0: no limit (docs/api.md)")
+    assert items["AMQP_URL"]["default"] is None
+    assert re.search(
+        r"^ADMIN_TOKEN +required +text +api +what", CommandLine().run("settings").stdout, re.M
+    )
 
 
 def test_openapi_needs_no_server_and_no_database():
