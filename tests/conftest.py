@@ -25,11 +25,17 @@ hypothesis.settings.load_profile("house")
 
 @pytest.fixture(autouse=True)
 def own_log(monkeypatch):
-    """Logging as it is before anybody sets it up, for each test anew.
+    """Logging as it is before anybody sets it up, for each test anew, but with plain traces.
 
     What a command sets up in our own process, and loggers that remember it, would outlast its test.
+    The default traces print all local variables: that takes seconds on a busy machine.
     """
     configure = structlog.configure
+    structlog.reset_defaults()
+    plain = structlog.dev.ConsoleRenderer(
+        colors=False, exception_formatter=structlog.dev.plain_traceback
+    )
+    configure(processors=[*structlog.get_config()["processors"][:-1], plain])
     never = {"cache_logger_on_first_use": False}
     monkeypatch.setattr(structlog, "configure", lambda **options: configure(**options | never))
     yield

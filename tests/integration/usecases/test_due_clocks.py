@@ -1,6 +1,7 @@
 """The due pass over clock triggers: whose next look has come, and when the one after is."""
 
 from datetime import timedelta
+from math import inf
 
 import pytest
 
@@ -26,6 +27,12 @@ from tests.integration.usecases.world import (
     save,
     state_of,
 )
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """However busy the machine is, a table gets all its looks in one pass."""
+    monkeypatch.setattr(due_clocks, "LOCK_SECONDS", inf)
 
 
 def _born(conn, *, now=NOW, **options):
