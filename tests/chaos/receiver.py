@@ -11,7 +11,9 @@ from tests.chaos.evidence import Call
 
 # How it may be: as it should; late; refusing for now; gone; or it acts and nobody hears of it.
 MOODS = ("slow", "failing", "busy", "down", "silent", "losing")
-_SLOW_SECONDS = (0.2, 2.5)
+# Between acting and answering, by mood: nobody answers in no time, or nothing would ever strike in
+# the midst of a call.
+_PAUSES = {None: (0.0, 0.4), "slow": (0.2, 2.5)}
 _SILENT_SECONDS = 12.0  # longer than the deadline of any call
 # What failed so often is answered from then on: each failure makes the next attempt wait longer,
 # and a run is to end some time.
@@ -19,7 +21,7 @@ _FAILURES = 2
 
 
 class Receiver:
-    """What was called, and how the next call is answered; ``mood`` None is: at once, and well."""
+    """What was called, and how the next call is answered; ``mood`` None is: soon, and well."""
 
     def __init__(self, seed):
         self.mood = None
@@ -50,8 +52,8 @@ class Receiver:
 
     def pause(self, mood):
         """Take the time that this mood takes."""
-        if mood == "slow":
-            self._ended.wait(self._random.uniform(*_SLOW_SECONDS))
+        if mood in _PAUSES:
+            self._ended.wait(self._random.uniform(*_PAUSES[mood]))
         if mood == "silent":
             self._ended.wait(_SILENT_SECONDS)
 
