@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.chaos.evidence import Call
@@ -15,6 +15,8 @@ MOODS = ("slow", "failing", "busy", "down", "silent", "losing")
 # the midst of a call.
 _PAUSES = {None: (0.0, 0.4), "slow": (0.2, 2.5)}
 _SILENT_SECONDS = 12.0  # longer than the deadline of any call
+# Answered later than this, on a machine that is busy, it may have been too late for the deadline.
+_LATE_SECONDS = 3.5
 # What failed so often is answered from then on: each failure makes the next attempt wait longer,
 # and a run is to end some time.
 _FAILURES = 2
@@ -75,19 +77,25 @@ def _handler(receiver):
             status = {"failing": 500, "busy": 503}.get(mood, 200)
             if self.path.startswith("/refuse/") and status == 200:
                 status = 404
-            silent = mood in ("silent", "losing")
-            acted = status == 200 and mood != "down"
-            outcome = ("lost" if silent else "done") if acted else "refused"
-            receiver.record(tag, key, int(self.headers["Duebook-Delivery"]), at, outcome)
-            receiver.pause(mood)
-            if silent or mood == "down":
+            delivery = int(self.headers["Duebook-Delivery"])
+            if mood in ("silent", "losing", "down"):
+                outcome = "refused" if mood == "down" else "lost"
+                receiver.record(tag, key, delivery, at, outcome)
+                receiver.pause(mood)
                 self.close_connection = True
                 return
+            receiver.pause(mood)
+            self.answer(status)
+            done = "done" if time.time() - at < _LATE_SECONDS else "lost"
+            receiver.record(tag, key, delivery, at, done if status in (200, 404) else "refused")
+
+        def answer(self, status):
             self.send_response(status)
             self.send_header("Content-Length", "0")
-            if mood == "busy":
+            if status == 503:
                 self.send_header("Retry-After", "1")
-            self.end_headers()
+            with suppress(OSError):  # who asked is gone: so is the answer
+                self.end_headers()
 
         def log_message(self, format, *args):
             pass
