@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 
+from psycopg import IsolationLevel
+
 from shared.lifecycle import wait_until
 from tests.chaos import witness
 from tests.chaos.checker import KINDS, count_excused, find_breaches, latest_start_after_faults
@@ -132,8 +134,8 @@ class _Run:
             self._strikes.begin()
             self._strikes.finish()
             self._timeline.write("last fault", "is mended")
-            self._workload.finish_sending()
             seconds = self._options.settle_seconds
+            self._workload.finish_sending(seconds)
             settled = wait_until(self._has_settled, seconds=seconds, every_seconds=1.0)
         self._timeline.write("settled" if settled else "not settled")
         return self._report(time.time() - began_at)
@@ -189,18 +191,18 @@ class _Run:
     def _report(self, lasted):
         grace = 2 * self._options.round_seconds + self._options.lease_seconds
         with self._servers.postgres.session() as conn:
-            # A minute has begun meanwhile, perhaps: what its windows caused ends within moments.
-            wait_until(lambda: not witness.open_rows(conn), seconds=30.0, every_seconds=0.2)
             for one in witness.violations(conn, settled_seconds=grace):
                 self._violations[one] = None
-            evidence = witness.gather(
-                conn,
-                workload=self._workload,
-                receiver=self._receiver,
-                strikes=self._strikes,
-                world=self._world,
-                during=self._violations,
-            )
+            conn.isolation_level = IsolationLevel.REPEATABLE_READ
+            with conn.transaction():
+                evidence = witness.gather(
+                    conn,
+                    workload=self._workload,
+                    receiver=self._receiver,
+                    strikes=self._strikes,
+                    world=self._world,
+                    during=self._violations,
+                )
         breaches = find_breaches(evidence)
         for breach in breaches:
             self._timeline.write("breach", f"{breach.kind}: {breach.found}")

@@ -15,6 +15,8 @@ from tests.chaos.moves import list_moves
 
 _MAX_RETRIES = 10
 _TOLD = 5
+# A window may have begun just now.
+_MOMENTS = 10.0
 _TAG = re.compile(r"[a-z]+-\d{6}")
 _MESSAGES = "SELECT message, extract(epoch FROM created_at)::float FROM chat_message"
 _RECORDS = """
@@ -38,12 +40,16 @@ FROM staged_change
 WHERE status IN ('failed', 'rejected')
 """
 _OPEN = """
-SELECT 'trigger_run ' || id FROM trigger_run WHERE status IN ('pending', 'running')
+WITH before AS (SELECT clock_timestamp() - make_interval(secs => %s) AS at)
+SELECT 'trigger_run ' || id FROM trigger_run, before
+WHERE created_at <= before.at AND status IN ('pending', 'running')
 UNION ALL
-SELECT 'scheduled_action ' || id FROM scheduled_action
-WHERE status = 'processing' OR (status = 'pending' AND execute_at <= clock_timestamp())
+SELECT 'scheduled_action ' || id FROM scheduled_action, before
+WHERE created_at <= before.at
+    AND (status = 'processing' OR (status = 'pending' AND execute_at <= before.at))
 UNION ALL
-SELECT 'staged_change ' || id FROM staged_change WHERE status IN ('pending', 'approved')
+SELECT 'staged_change ' || id FROM staged_change, before
+WHERE created_at <= before.at AND status IN ('pending', 'approved')
 """
 _WAITS = """
 SELECT context::text, extract(epoch FROM expires_at)::float
@@ -73,9 +79,9 @@ def counts(conn):
     return ", ".join(f"{what} {count}" for what, count in conn.execute(_COUNTS))
 
 
-def open_rows(conn):
-    """Return what is due, or held, and has not ended."""
-    return [row for (row,) in conn.execute(_OPEN)]
+def open_rows(conn, *, seconds=0.0):
+    """Return what has been there, and due or held, for so long and has not ended."""
+    return [row for (row,) in conn.execute(_OPEN, [seconds])]
 
 
 def violations(conn, *, settled_seconds=None):
@@ -104,7 +110,10 @@ def effects(conn):
 
 
 def gather(conn, *, workload, receiver, strikes, world, during):
-    """Return all evidence of a run that is over; ``during``: violations that were found before."""
+    """Return all evidence of a run that is over; ``during``: violations that were found before.
+
+    ``conn`` is in a transaction with one snapshot: clocks go on meanwhile.
+    """
     found = effects(conn)
     windows = sum(one.sort == "window" for one in found)
     (clock_runs,) = conn.execute(_CLOCK_RUNS).fetchone()
@@ -123,7 +132,7 @@ def gather(conn, *, workload, receiver, strikes, world, during):
             tag for tag, at in workload.clicked_at.items() if at < expires.get(tag, 0.0)
         },
         violations=[*during, *wrong],
-        open_rows=open_rows(conn),
+        open_rows=open_rows(conn, seconds=_MOMENTS),
         stale_seconds=float(world.installation.environment["LEASE_SECONDS"]),
         round_seconds=float(world.installation.environment["ROUND_SECONDS"]),
     )

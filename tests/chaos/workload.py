@@ -233,10 +233,13 @@ class Workload:
             self._threads.append(thread)
             thread.start()
 
-    def finish_sending(self):
-        """Wait until everything was sent."""
+    def finish_sending(self, seconds):
+        """Wait until everything was sent, so long at most."""
+        deadline = time.time() + seconds
         for thread in self._threads[:_SENDERS]:
-            thread.join()
+            thread.join(max(deadline - time.time(), 0))
+            if thread.is_alive():
+                self.troubles.append("not everything could be sent")
 
     def stop(self):
         """Send nothing more."""
