@@ -90,7 +90,7 @@ def drawn_arrows() -> dict[str, set[tuple[str | None, str | None]]]:
 def latest_start_after_faults(evidence: Evidence) -> float:
     """Return how long after the last fault the last start came that was due before or by then."""
     waits = (start.at - max(evidence.last_fault_at, due) for start, due in _first_starts(evidence))
-    return max(waits, default=0.0)
+    return max((0.0, *waits))
 
 
 def _calls_by_key(calls: Iterable[Call]) -> dict[str, list[Call]]:
