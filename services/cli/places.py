@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from services.cli.tenants import find_tenant, the_only_tenant
-from shared.db.connection import connect
-from shared.db.migrate import pending
 from shared.errors import AppError
-from shared.observability.logs import configure_logging
-from shared.settings import read_settings
 
 if TYPE_CHECKING:
     from services.cli.local_api import LocalApi
@@ -91,8 +86,13 @@ def open_place(place: LocalPlace) -> "LocalApi":
     Raises NotFound or AppError for a tenant that is not there, Forbidden for a login that may not
     act as the API, ``psycopg.OperationalError`` when the database is not reached.
     """
-    # Here, since no other command has to wait for Flask.
+    # Here, since no command that asks an API has to wait for Flask, settings and drivers.
     from services.cli.local_api import LocalApi, open_sessions
+    from services.cli.tenants import find_tenant, the_only_tenant
+    from shared.db.connection import connect
+    from shared.db.migrate import pending
+    from shared.observability.logs import configure_logging
+    from shared.settings import read_settings
 
     if place.database_url is not None:
         os.environ["DATABASE_URL"] = place.database_url

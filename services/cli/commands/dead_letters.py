@@ -7,9 +7,7 @@ import click
 from services.cli.default_group import ListsByDefault
 from services.cli.output import json_option, say_json, say_table
 from shared.errors import AppError
-from shared.messaging.dead_letters import count_dead_letters, list_dead_letters, send_again
 from shared.messaging.topology import CONSUMED_QUEUES
-from shared.settings import read_settings
 
 _queue_argument = click.argument("queue", type=click.Choice(CONSUMED_QUEUES), required=False)
 
@@ -25,6 +23,9 @@ def dead_letters() -> None:
 @json_option
 def list_(queue: str | None, limit: int, as_json: bool) -> None:
     """Show the oldest dead letters of QUEUE, or of all; they stay where they are."""
+    # Here, as below, since no other command has to wait for the broker's driver.
+    from shared.messaging.dead_letters import count_dead_letters, list_dead_letters
+
     url = _broker_url()
     counts = count_dead_letters(url)
     letters = [
@@ -59,6 +60,8 @@ def requeue(queue: str | None, limit: int | None, as_json: bool) -> None:
 
     One that nobody could read dies again. One that points to work already done is harmless.
     """
+    from shared.messaging.dead_letters import send_again
+
     url = _broker_url()
     moved = {name: send_again(url, name, limit=limit) for name in _queues(queue)}
     if as_json:
@@ -73,6 +76,8 @@ def _queues(queue: str | None) -> tuple[str, ...]:
 
 
 def _broker_url() -> str:
+    from shared.settings import read_settings
+
     settings = read_settings("cli")
     if settings.amqp_url is None:
         raise AppError("AMQP_URL is not set: without a broker there are no dead letters")

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import click
 
-from services.cli.dev import run_dev
 from services.cli.supervisor import Ended
 from shared.lifecycle import stop_on_signals
 
@@ -26,6 +25,9 @@ def dev(port: int) -> None:
     without them an embedded PostgreSQL is database and transport.
     """
     stop = stop_on_signals()
+    # Here, since no other command has to wait for what the sample workspace is made with.
+    from services.cli.dev import run_dev
+
     try:
         run_dev(Path.cwd(), stop, port=port)
     except Ended as error:

@@ -2,17 +2,16 @@
 
 from dataclasses import asdict
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import click
 
-from services.cli.checkup import Check, examine
 from services.cli.output import json_option, say_json, say_table
-from shared.db.clock import server_now
-from shared.db.connection import connect
 from shared.domain.invariants import Violation
-from shared.observability.logs import configure_logging
-from shared.queries.invariants import list_violations
-from shared.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from services.cli.checkup import Check
+    from shared.settings import Settings
 
 _VIOLATIONS_TOLD = 20
 
@@ -32,6 +31,11 @@ def doctor(verify: bool, grace: int, as_json: bool) -> None:
 
     Exit code 1 when something failed, or, with --verify, an invariant is broken.
     """
+    # Here, since no other command has to wait for drivers of broker and Redis.
+    from services.cli.checkup import examine
+    from shared.observability.logs import configure_logging
+    from shared.settings import read_settings
+
     settings = read_settings("cli")
     configure_logging(service="cli", log_format="console", level="ERROR")
     checks = list(examine(settings))
@@ -51,7 +55,11 @@ def doctor(verify: bool, grace: int, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _verify(settings: Settings, grace: int) -> list[Violation]:
+def _verify(settings: "Settings", grace: int) -> list[Violation]:
+    from shared.db.clock import server_now
+    from shared.db.connection import connect
+    from shared.queries.invariants import list_violations
+
     with connect(
         settings.database_url.reveal(), application_name="duebook-doctor", statement_seconds=0
     ) as conn:
@@ -64,7 +72,7 @@ def _verify(settings: Settings, grace: int) -> list[Violation]:
         )
 
 
-def _say(checks: list[Check], violations: list[Violation], *, verified: bool) -> None:
+def _say(checks: "list[Check]", violations: list[Violation], *, verified: bool) -> None:
     say_table(
         [asdict(check) for check in checks],
         {"name": "check", "state": "state", "found": "found"},

@@ -17,11 +17,6 @@ from services.cli.commands.questions import trigger_path
 from services.cli.commands.simulation import why_of_arm
 from services.cli.output import json_option, say_json, say_members, say_table
 from services.cli.spans import beside, on_the_clock
-from shared.db.connection import connect
-from shared.db.roles import SCANNER, require_role
-from shared.observability.logs import configure_logging
-from shared.settings import read_settings
-from shared.usecases import tick as ticks
 
 _COUNTS = (
     "tables_scanned",
@@ -36,16 +31,12 @@ _COUNTS = (
 @click.option(
     "--table-limit",
     type=click.IntRange(1, 2000),
-    default=ticks.TABLE_LIMIT,
-    show_default=True,
-    help="Tables to scan, those scanned longest ago.",
+    help="Tables to scan, those scanned longest ago.  [default: 200]",
 )
 @click.option(
     "--record-limit",
     type=click.IntRange(1, 10_000),
-    default=ticks.RECORD_LIMIT,
-    show_default=True,
-    help="Records of a page of a date trigger.",
+    help="Records of a page of a date trigger.  [default: 1000]",
 )
 @click.option(
     "--api",
@@ -54,7 +45,9 @@ _COUNTS = (
     help="Ask this API, as the holder of ADMIN_TOKEN, instead of using DATABASE_URL.",
 )
 @json_option
-def tick(table_limit: int, record_limit: int, api_url: str | None, as_json: bool) -> None:
+def tick(
+    table_limit: int | None, record_limit: int | None, api_url: str | None, as_json: bool
+) -> None:
     """Create the runs that are due now: one tick, beside the scanner or instead of it."""
     counts = (
         _tick_in_database(table_limit, record_limit)
@@ -68,13 +61,24 @@ def tick(table_limit: int, record_limit: int, api_url: str | None, as_json: bool
     (say_json if as_json else say_members)(counts)
 
 
-def _tick_in_database(table_limit: int, record_limit: int) -> dict[str, Any]:
+def _tick_in_database(table_limit: int | None, record_limit: int | None) -> dict[str, Any]:
+    # Here, since no other command has to wait for settings and the scheduler.
+    from shared.db.connection import connect
+    from shared.db.roles import SCANNER, require_role
+    from shared.observability.logs import configure_logging
+    from shared.settings import read_settings
+    from shared.usecases import tick as ticks
+
     settings = read_settings("cli")
     configure_logging(service="cli", log_format="console", level="WARNING")
     url = settings.database_url.reveal()
     require_role(url, SCANNER, application_name="duebook-cli")
     with connect(url, application_name="duebook-cli", role=SCANNER) as conn:
-        result = ticks.tick(conn, table_limit=table_limit, record_limit=record_limit)
+        result = ticks.tick(
+            conn,
+            table_limit=table_limit or ticks.TABLE_LIMIT,
+            record_limit=record_limit or ticks.RECORD_LIMIT,
+        )
     told = asdict(result)
     return {name: told[name] for name in _COUNTS}
 
