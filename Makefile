@@ -64,8 +64,9 @@ lock: ## write requirements/*.txt anew (needs uv in the environment)
 	$(LOCK) pyproject.toml -o requirements/run.txt
 	$(LOCK) -c requirements/run.txt requirements/embedded.in -o requirements/embedded.txt
 	$(LOCK) -c requirements/run.txt requirements/build.in -o requirements/build.txt
+	$(LOCK) -c requirements/run.txt requirements/otel.in -o requirements/otel.txt
 	$(LOCK) -c requirements/run.txt -c requirements/embedded.txt -c requirements/build.txt \
-		requirements/dev.in -o requirements/dev.txt
+		-c requirements/otel.txt requirements/dev.in -o requirements/dev.txt
 	$(LOCK) -c requirements/run.txt requirements/bench.in -o requirements/bench.txt
 	$(LOCK) --no-deps requirements/helm.in -o requirements/helm.txt
 
@@ -73,10 +74,11 @@ lock: ## write requirements/*.txt anew (needs uv in the environment)
 	$(INSTALL) run embedded build
 	@touch $@
 
-.venv/.dev: $(RUN_LOCKS) requirements/dev.txt pyproject.toml requirements/install.sh
-	$(INSTALL) run embedded build dev
+.venv/.dev: $(RUN_LOCKS) requirements/otel.txt requirements/dev.txt pyproject.toml \
+		requirements/install.sh
+	$(INSTALL) run embedded build otel dev
 	@touch $@ .venv/.run
 
 .venv/.bench: .venv/.dev requirements/bench.txt
-	$(INSTALL) run embedded build dev bench
+	$(INSTALL) run embedded build otel dev bench
 	@touch $@

@@ -233,6 +233,13 @@ def are_roles(roles: list[str]) -> None:
         raise ValidationError(f"Must be one or more of: {', '.join(WORKER_ROLES)}.")
 
 
+def are_headers(text: str) -> None:
+    """Refuse what are no headers as OpenTelemetry writes them."""
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    if not all(name.strip() and value.strip() for name, _, value in pairs):
+        raise ValidationError("Must be headers such as name=value,name=value.")
+
+
 def are_ports(ports: list[int]) -> None:
     """Raise ValidationError unless they are ports."""
     if not all(1 <= port <= 65535 for port in ports):

@@ -6,6 +6,7 @@ docs/settings.md lists the keys as they are declared here (`make docs`).
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Annotated, Any, Literal, get_type_hints
 
 from environs import EnvValidationError, FileAwareEnv
@@ -15,7 +16,7 @@ from shared.errors import Fault, InvalidInput
 from shared.sealing import Sealer
 from shared.setting_keys import Key, Network, Secret, Service
 
-__all__ = ["KEYS", "Secret", "Service", "Settings", "read_settings"]
+__all__ = ["KEYS", "Secret", "Service", "Settings", "read_settings", "traces_url"]
 
 _DAY = 86_400
 _API: tuple[Service, ...] = ("api",)
@@ -290,6 +291,41 @@ class Settings:
         ),
     ]
 
+    # Under the names that OpenTelemetry gives them; all others its SDK reads itself.
+    otel_exporter_otlp_endpoint: Annotated[
+        str | None,
+        keys.text(
+            _ALL,
+            check=keys.is_callable,
+            values="`http(s)://…`",
+            means="takes OTLP over HTTP; none: no traces ([tracing.md](tracing.md))",
+        ),
+    ]
+    otel_exporter_otlp_traces_endpoint: Annotated[
+        str | None,
+        keys.text(
+            _ALL,
+            check=keys.is_callable,
+            values="`http(s)://…`",
+            means="the same as a whole address; none: the above with `/v1/traces`",
+        ),
+    ]
+    otel_exporter_otlp_headers: Annotated[
+        Secret | None,
+        keys.secret(
+            _ALL,
+            check=keys.are_headers,
+            values="`name=value,…`",
+            means="headers by which the collector knows us",
+        ),
+    ]
+    otel_sdk_disabled: Annotated[
+        str,
+        keys.choice(
+            "false", ("true", "false"), _ALL, means="true: no traces, whatever the others say"
+        ),
+    ]
+
     def sealer(self) -> Sealer:
         """Return what encrypts stored secrets, and reads them."""
         return Sealer(key.reveal() for key in self.encryption_keys)
@@ -315,9 +351,19 @@ def read_settings(service: Service) -> Settings:
     except EnvValidationError as error:
         raise _invalid(_faults_of(error)) from error
     settings = Settings(**values)
-    if contradictions := list(_contradictions(settings)):
+    if contradictions := [*_contradictions(settings), *_lacks(settings, service)]:
         raise _invalid(contradictions)
     return settings
+
+
+def traces_url(settings: Settings) -> str | None:
+    """Return where traces are sent to, None when there are none."""
+    if settings.otel_sdk_disabled == "true":
+        return None
+    of_all = settings.otel_exporter_otlp_endpoint
+    if of_all is not None and settings.otel_exporter_otlp_traces_endpoint is None:
+        return f"{of_all.rstrip('/')}/v1/traces"
+    return settings.otel_exporter_otlp_traces_endpoint
 
 
 class _Environment(FileAwareEnv):
@@ -341,6 +387,25 @@ def _contradictions(settings: Settings) -> Iterator[Fault]:
         yield _fault("RENEW_SECONDS", "Must be at most a third of LEASE_SECONDS.")
     if settings.grace_seconds < deadline + 15:
         yield _fault("GRACE_SECONDS", "Must be at least ACTION_DEADLINE_SECONDS + 15.")
+
+
+def _lacks(settings: Settings, service: Service) -> Iterator[Fault]:
+    """Yield what is asked for and not installed; a command sends no traces."""
+    if service == "cli" or traces_url(settings) is None:
+        return
+    if not _is_installed("opentelemetry.exporter.otlp.proto.http"):
+        message = (
+            "Traces need the extra otel: pip install 'duebook[otel]', in a checkout"
+            " .venv/bin/pip install -r requirements/otel.txt."
+        )
+        yield _fault("OTEL_EXPORTER_OTLP_ENDPOINT", message)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _faults_of(error: EnvValidationError) -> Iterator[Fault]:

@@ -22,7 +22,10 @@ from tests.chart.charts import (
 from tests.servers.helm import RELEASES
 
 _SCHEMA = json.loads((CHART / "values.schema.json").read_text("utf-8"))
-_SECRETS = {"DATABASE_URL", "AMQP_URL", "REDIS_URL", "ADMIN_TOKEN", "ENCRYPTION_KEYS"}
+_SECRETS = {
+    *("DATABASE_URL", "AMQP_URL", "REDIS_URL", "ADMIN_TOKEN", "ENCRYPTION_KEYS"),
+    "OTEL_EXPORTER_OTLP_HEADERS",
+}
 _WORKERS = ("trigger-worker", "action-worker")
 
 
@@ -42,6 +45,9 @@ def _worker(setting):
         ("--set=settings.DATABASE_URL=postgresql://x", "DATABASE_URL"),
         ("--set=settings.WORKER_THREAD=3", "WORKER_THREAD"),
         ("--set=settings.HEALTH_PORT=0", "HEALTH_PORT"),
+        ("--set=settings.OTEL_EXPORTER_OTLP_HEADERS=k=v", "OTEL_EXPORTER_OTLP_HEADERS"),
+        ("--set=settings.OTEL_SDK_DISABLED=yes", "OTEL_SDK_DISABLED"),
+        ("--set-json=settings.OTEL_TRACES_SAMPLER_ARG=0.1", "OTEL_TRACES_SAMPLER_ARG"),
         ("--set=podSecurityContext.runAsNonRoot=false", "runAsNonRoot"),
         ("--set=containerSecurityContext.readOnlyRootFilesystem=false", "readOnlyRootFilesystem"),
         ("--set-json=profiles.main.resources.limits.memory=null", "limits"),
@@ -123,6 +129,25 @@ def _objects(path, node):
             yield path, node
         for key, value in node.items():
             yield from _objects(f"{path}/{key}", value)
+
+
+def test_whatever_opentelemetry_reads_may_be_set():
+    settings = ["OTEL_SERVICE_NAME=ours", "OTEL_BSP_MAX_QUEUE_SIZE=4096"]
+    ours = f"--set=settings.OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318,{_settings(settings)}"
+    headers = '--set-json=profiles.main.secret.keys=["DATABASE_URL","ADMIN_TOKEN",%s]'
+
+    main = by_component(render(ours, headers % '"OTEL_EXPORTER_OTLP_HEADERS"'), "Deployment")[
+        "main"
+    ]
+
+    told = environment_of(main)
+    assert told["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4318"
+    assert told["OTEL_BSP_MAX_QUEUE_SIZE"] == "4096"
+    assert told["OTEL_EXPORTER_OTLP_HEADERS_FILE"].endswith("/OTEL_EXPORTER_OTLP_HEADERS")
+
+
+def _settings(pairs):
+    return ",".join(f"settings.{pair}" for pair in pairs)
 
 
 def test_large_numbers_stay_whole():

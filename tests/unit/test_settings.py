@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -6,13 +8,14 @@ import pytest
 
 from shared.domain.work import MAX_RETRIES
 from shared.errors import InvalidInput
-from shared.settings import KEYS, Secret, read_settings
+from shared.settings import KEYS, Secret, read_settings, traces_url
 from tests.builders_sealed import NEW, NEW_KEY, OLD, OLD_KEY
 
 _KEYS = (
     *("DATABASE_URL", "AMQP_URL", "ADMIN_TOKEN", "GATEWAY_URL", "LEASE_SECONDS", "RENEW_SECONDS"),
     *("REDIS_URL", "REDIS_PREFIX", "CLICK_TTL_SECONDS", "PUBLIC_URL", "API_HOST", "API_PORT"),
     "ENCRYPTION_KEYS",
+    *("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SDK_DISABLED"),
 )
 
 
@@ -226,6 +229,66 @@ def test_an_address_that_nobody_could_click_is_refused(monkeypatch, url):
     monkeypatch.setenv("PUBLIC_URL", url)
 
     assert _pointers() == {"/PUBLIC_URL"}
+
+
+@pytest.mark.parametrize(
+    ("of_all", "of_traces", "disabled", "url"),
+    [
+        ("", "", "", None),
+        ("http://collector:4318", "", "", "http://collector:4318/v1/traces"),
+        ("https://collector/otlp/", "", "false", "https://collector/otlp/v1/traces"),
+        ("http://collector:4318", "http://other/traces", "", "http://other/traces"),
+        ("http://collector:4318", "", "true", None),
+    ],
+)
+def test_traces_are_sent_where_opentelemetrys_own_keys_say(
+    monkeypatch, of_all, of_traces, disabled, url
+):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", of_all)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", of_traces)
+    monkeypatch.setenv("OTEL_SDK_DISABLED", disabled)
+
+    assert traces_url(read_settings("worker")) == url
+
+
+def test_what_a_collector_wants_to_be_told_is_a_secret(monkeypatch):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=hunter2")
+    assert "hunter2" not in repr(read_settings("worker"))
+
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "hunter2")
+    assert _pointers() == {"/OTEL_EXPORTER_OTLP_HEADERS"}
+
+
+# Whoever is asked for the package does not have it, as where the extra is not installed.
+_WITHOUT_THE_EXTRA = """
+import sys
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "opentelemetry":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Hide())
+from shared.errors import AppError
+from shared.settings import read_settings
+try:
+    read_settings(sys.argv[1])
+except AppError as error:
+    sys.exit(error.message)
+"""
+
+
+@pytest.mark.parametrize("service", ["api", "scanner", "worker", "cli"])
+def test_traces_without_their_extra_are_refused_where_they_would_be_sent(monkeypatch, service):
+    monkeypatch.setenv("ADMIN_TOKEN", "root")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318")
+    command = [sys.executable, "-c", _WITHOUT_THE_EXTRA, service]
+
+    done = subprocess.run(command, capture_output=True, text=True)
+
+    if service == "cli":
+        assert (done.returncode, done.stderr) == (0, "")
+    else:
+        assert done.returncode == 1
+        assert "OTEL_EXPORTER_OTLP_ENDPOINT: Traces need the extra otel: pip" in done.stderr
 
 
 def _read_in(*folders):
