@@ -5,6 +5,7 @@ set of metrics and one health port. More load means more replicas.
 """
 
 from services.api.startup import fit_settings
+from shared.observability import tracing
 from shared.observability.logs import configure_logging
 
 _settings = fit_settings()
@@ -27,3 +28,8 @@ limit_request_field_size = 8190
 forwarded_allow_ips = ""
 # It is ended by signals; a further way in would be a file to guard, and to have room for.
 control_socket_disable = True
+
+
+def worker_exit(server: object, worker: object) -> None:
+    """Send the traces of the last requests."""
+    tracing.stop()

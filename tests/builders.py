@@ -149,6 +149,7 @@ def a_claimed_run(**parts):
         "worker_losses": 0,
         "depth": 0,
         "lease_token": UUID(int=0xC),
+        "created_at": NOW,
     }
     return ClaimedRun(**run | parts)
 

@@ -17,6 +17,7 @@ from services.api.problems import is_unforeseen, respond_to
 from services.api.reference import reference_blueprint
 from services.api.routes import Route
 from services.api.serving import serve
+from services.api.traces import begin_request, end_request, tell_answer
 from shared.lifecycle import monotonic
 from shared.observability.metrics import REQUEST_SECONDS
 
@@ -64,6 +65,7 @@ def create_app(parts: Parts) -> Flask:
     app.register_error_handler(Exception, _on_error)
     app.before_request(_begin)
     app.after_request(_finish)
+    app.teardown_request(lambda _error: end_request())
     return app
 
 
@@ -91,6 +93,7 @@ def _address() -> dict[str, str]:
 
 def _begin() -> None:
     g.began_at = monotonic()
+    begin_request(**_address())
 
 
 def _finish(response: Response) -> Response:
@@ -101,6 +104,7 @@ def _finish(response: Response) -> Response:
     REQUEST_SECONDS.labels(**address, status=str(response.status_code)).observe(seconds)
     # A link's token is as good as the click, and is told to nobody.
     ids = {name: str(id) for name, id in (request.view_args or {}).items() if name != "token"}
+    tell_answer(response)
     if g.get("tenant_id") is not None:
         ids["tenant_id"] = str(g.tenant_id)
     _log.info(

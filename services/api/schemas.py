@@ -6,6 +6,10 @@ from services.api.fields import StrictSchema
 MAX_PAGE = 1000
 _DEFAULT_PAGE = 100
 
+TRACE_ID = {
+    "description": "where traces are kept, the one that tells of it; a step's is its execution's"
+}
+
 
 class PageQuery(StrictSchema):
     """Where a page of a list begins, and how long it is at most."""

@@ -11,6 +11,7 @@ from services.api.request_limits import RequestLimits
 from services.api.startup import NAME
 from shared.db.connection import open_pool
 from shared.db.roles import API
+from shared.observability import tracing
 from shared.observability.http import HealthServer
 from shared.observability.logs import configure_logging
 from shared.observability.pool_sessions import measure_when_asked
@@ -22,6 +23,8 @@ from shared.usecases.tenant_limits import WaitingLimit
 _settings = read_settings("api")
 assert _settings.admin_token is not None
 configure_logging(service="api", log_format=_settings.log_format, level=_settings.log_level)
+# Here, behind gunicorn's fork: what sends them is a thread.
+tracing.start(_settings, service="api")
 _url = _settings.database_url.reveal()
 _pool = open_pool(_url, application_name=NAME, size=_settings.db_pool_size, role=API)
 measure_when_asked(_pool)

@@ -72,6 +72,7 @@ def examine(settings: Settings) -> Iterator[Check]:
         yield Check(name="database", state="failed", found=str(error).strip().splitlines()[0])
     yield _broker(settings)
     yield _redis(settings)
+    yield _traces(settings)
 
 
 def _database(conn: Connection) -> Check:
@@ -262,6 +263,12 @@ def _broker(settings: Settings) -> Check:
     dead = sum(depth for queue, depth in depths.items() if queue.endswith(".dead"))
     told = ", ".join(f"{queue} {depth}" for queue, depth in depths.items())
     return Check(name="broker", state="warning" if dead else "ok", found=told)
+
+
+def _traces(settings: Settings) -> Check:
+    url = settings.traces_url
+    found = "off" if url is None else f"sent to {url}, if the services have this setting too"
+    return Check(name="traces", state="ok", found=found)
 
 
 def _redis(settings: Settings) -> Check:

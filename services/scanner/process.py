@@ -15,6 +15,7 @@ from shared.errors import AppError
 from shared.lifecycle import Stop
 from shared.messaging.ports import Publisher
 from shared.messaging.transport import open_publisher
+from shared.observability import tracing
 from shared.observability.http import HealthServer
 from shared.observability.logs import configure_logging
 from shared.queries.notifications import listen_for_due, listen_for_work
@@ -39,6 +40,7 @@ def run(stop: Stop) -> int:
         print(error.message, file=sys.stderr)
         return 2
     configure_logging(service="scanner", log_format=settings.log_format, level=settings.log_level)
+    tracing.start(settings, service="scanner")
     publisher = open_publisher(settings)
     loop = _loop(settings, publisher)
     health = HealthServer(
@@ -52,6 +54,7 @@ def run(stop: Stop) -> int:
     if publisher:
         publisher.close()
     health.close()
+    tracing.stop()
     _log.info("scanner_stopped", drained=ended)
     return 0
 

@@ -1,6 +1,6 @@
 """What the scanner does, one short step at a time; each step says when the next is wanted."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from psycopg import Connection
@@ -10,8 +10,10 @@ from services.scanner.transactions import TransactionWatch
 from shared.db.clock import server_now
 from shared.domain.work import Announced, Reference
 from shared.lifecycle import monotonic
-from shared.observability import metrics
+from shared.observability import metrics, tracing
 from shared.observability.host_clock import compare
+from shared.observability.spans import Span
+from shared.observability.trace_ids import Row
 from shared.queries import action_lists, run_lists, staged_changes
 from shared.queries.announcements import (
     count_due,
@@ -95,9 +97,12 @@ class Scanner:
         # stay small for long, and small passes would cost more than they save.
         limit = due_pass.LIMIT if self._backlog else min(room or due_pass.LIMIT, due_pass.LIMIT)
         announced = room >= limit
-        result = due_pass.due_pass(conn, fairly=self._fairly, limit=limit, announced=announced)
-        if announced and self._announcer:
-            self._announcer.publish(conn, list(_born_announced(result.references)))
+        with tracing.span("due_pass", kept_open=True) as span:
+            result = due_pass.due_pass(conn, fairly=self._fairly, limit=limit, announced=announced)
+            _tell(span, result.references)
+            if announced and self._announcer:
+                born = _born_announced(result.references, span.made_rows())
+                self._announcer.publish(conn, list(born))
         self._backlog, self._fairly = result.more, result.fairly
         return 0.0 if result.looked_at else None
 
@@ -106,7 +111,9 @@ class Scanner:
         tables = self._behind or turns(list_tables_behind(conn, limit=_TABLES_A_STEP))
         if not tables:
             return _SWEEP_SECONDS
-        result = tick(conn, tables=tables[:_TABLES_A_STEP], turn_seconds=TURN_SECONDS)
+        with tracing.span("catch_up", kept_open=True) as span:
+            result = tick(conn, tables=tables[:_TABLES_A_STEP], turn_seconds=TURN_SECONDS)
+            _tell(span, result.references)
         self._behind = [*tables[_TABLES_A_STEP:], *result.unfinished]
         return 0.0 if result.tables_scanned else None
 
@@ -117,7 +124,7 @@ class Scanner:
             self._ticks = round_of_ticks(conn, table_limit=_TABLES_A_STEP)
         ends_at = self._round_began_at + self._round_seconds
         try:
-            if next(self._ticks, None) is not None and monotonic() < ends_at:
+            if self._next_tick() and monotonic() < ends_at:
                 return 0.0
         except Exception:
             self._ticks = None
@@ -127,6 +134,14 @@ class Scanner:
         metrics.TICKS.inc()
         metrics.TICK_SECONDS.observe(monotonic() - self._round_began_at)
         return max(0.0, ends_at - monotonic())
+
+    def _next_tick(self) -> bool:
+        """Do the next tick of the round; False when there is none left."""
+        assert self._ticks is not None
+        with tracing.span("round", kept_open=True) as span:
+            result = next(self._ticks, None)
+            _tell(span, () if result is None else result.references)
+        return result is not None
 
     def announce(self, conn: Connection) -> float | None:
         """Offer a batch of what is due to the workers, as far as there is room for it."""
@@ -175,8 +190,21 @@ def _seconds(since: datetime | None, now: datetime) -> float:
     return max((now - since).total_seconds(), 0.0) if since else 0.0
 
 
-def _born_announced(references: Iterable[Reference]) -> Iterator[Announced]:
+def _tell(span: Span, runs: Sequence[Reference]) -> None:
+    """Tell of a pass that made these runs, in its trace and in theirs; of one without, nothing.
+
+    What else it meant to make was undone with its transaction.
+    """
+    if runs:
+        span.forget_made(but={run.id for run in runs})
+        span.end()
+
+
+def _born_announced(
+    references: Iterable[Reference], made: Mapping[object, Row]
+) -> Iterator[Announced]:
     for reference in references:
+        row = made.get(reference.id)
         yield Announced(
             kind="trigger_run",
             id=reference.id,
@@ -184,4 +212,5 @@ def _born_announced(references: Iterable[Reference]) -> Iterator[Announced]:
             urgent=False,
             worker_losses=0,
             announcements=1,
+            tenant_id=None if row is None else row.tenant_id,
         )

@@ -17,6 +17,7 @@ from services.worker.run_trigger import begin_run
 from services.worker.server_time import ServerTime
 from services.worker.steps import Finish, HandBack, Postpone, ids_of
 from services.worker.together import Member, Together
+from services.worker.traces import begin_execution, tell_first_start
 from shared.domain.runs import MAX_ERROR, ClaimedRun, clean_text
 from shared.domain.scheduled_actions import ClaimedAction
 from shared.domain.staged_changes import ApprovedChange
@@ -62,17 +63,23 @@ class Executor:
         held.begun = True
         work = held.work
         self._tell_lateness(work)
-        with structlog.contextvars.bound_contextvars(**ids_of(work)):
+        with (
+            structlog.contextvars.bound_contextvars(**ids_of(work)),
+            begin_execution(work) as span,
+        ):
             try:
                 self._execute(held)
-            except FencedOut:
+            except FencedOut as error:
+                span.fail(type(error).__name__)
                 metrics.LEASES_LOST.inc()
                 _log.warning("work_fenced_out")
             except (NotBegun, psycopg.OperationalError) as error:
+                span.fail(type(error).__name__)
                 _log.warning("work_interrupted", reason=str(error))
                 is_unsent = isinstance(error, NotBegun) and error.is_unsent
                 self._committer.submit(HandBack(work=work, is_unsent=is_unsent))
             except Exception as error:
+                span.fail(type(error).__name__)
                 _log.exception("work_crashed")
                 message = clean_text(str(error) or type(error).__name__, MAX_ERROR)
                 self._committer.submit(finish(work, None, error=message))
@@ -116,11 +123,14 @@ class Executor:
 
     def _tell_lateness(self, work: Claimed) -> None:
         if work.starts == 1:
-            late = self._time.now() - _due_at(work)
+            now = self._time.now()
+            late = now - _due_at(work)
             metrics.LATENESS_SECONDS.observe(max(late.total_seconds(), 0.0))
+            tell_first_start(work, now=now)
 
     def _execute(self, held: Held) -> None:
         if isinstance(held.work, ApprovedChange):
+            tell_first_start(held.work, now=self._time.now())
             with self._performer.session() as conn:
                 apply_change(conn, held.work, now=self._time.now())
             return

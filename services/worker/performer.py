@@ -38,6 +38,7 @@ from services.worker.steps import (
     tell_outcome,
     write_steps,
 )
+from services.worker.traces import ERROR, OK, RETRY, begin_action
 from shared.actions.action import ActionContext, Services, Unfinished
 from shared.actions.failures import ActionFailed
 from shared.domain.runs import run_error
@@ -45,6 +46,7 @@ from shared.domain.strict_json import Json
 from shared.domain.work import MAX_RETRIES, Claimed, retry_delay_seconds
 from shared.errors import AppError
 from shared.observability import metrics
+from shared.observability.spans import NOTHING, Span
 
 EARLIER_CALL = "a worker was lost after an earlier call may have been sent"
 UNKNOWN_TYPE = "this release has no such action"
@@ -153,20 +155,29 @@ class Performer:
         action = execution.script.action(execution.position)
         if action is None:
             return self._fail(execution, Failure(detail=UNKNOWN_TYPE, transient=False))
+        with begin_action(execution, action) as span:
+            return self._attempt(execution, action, held, span)
+
+    def _attempt(
+        self, execution: Execution, action: Performed, held: Held, span: Span
+    ) -> Receipts | None:
         try:
             step = self._do(execution, action, held)
         except (FencedOut, NotBegun):
             raise
         except OutcomeUnknown as error:
+            span.fail(type(error).__name__)
             _log.warning("work_interrupted", reason=str(error))
             self.leave_as_it_is(execution, reason=str(error))
             return None
         except Exception as error:
+            span.fail(type(error).__name__)
             if not isinstance(error, ActionFailed | AppError | psycopg.OperationalError):
                 _log.exception("action_crashed", action_type=action.type)
             metrics.ACTION_OUTCOMES.labels(type=action.type, ok="false").inc()
-            return self._fail(execution, execution.settled(failure_of(error)))
+            return self._fail(execution, execution.settled(failure_of(error)), span)
         if isinstance(step, Finish) or step.is_ok:
+            span.set(OK)
             self.count_ok(execution, action)
         return step.receipts if isinstance(step, Save) else None
 
@@ -228,7 +239,9 @@ class Performer:
         error = run_error(execution.position + 1, execution.config["type"], reason)
         self._committer.submit(finish(work, None, error=error), awaited=False)
 
-    def _fail(self, execution: Execution, failure: Failure) -> Receipts | None:
+    def _fail(
+        self, execution: Execution, failure: Failure, span: Span = NOTHING
+    ) -> Receipts | None:
         """Wait for another attempt, or go on past the failure, or end the work."""
         work = execution.work
         delay = None
@@ -237,6 +250,7 @@ class Performer:
             # With the budget spent it is there to stay: whoever resumes the work passes over it.
             failure = replace(failure, transient=delay is not None)
         receipts = execution.after_failure(failure, now=self._time.now())
+        span.set(ERROR if delay is None else RETRY)
         if delay is not None:
             self._postpone(execution, receipts, delay_seconds=delay)
             return None

@@ -28,6 +28,7 @@ from shared.db.roles import WORKER, require_role_if_reached
 from shared.errors import AppError
 from shared.lifecycle import Stop, backoff_seconds
 from shared.messaging.transport import open_click_consumer, open_consumer
+from shared.observability import tracing
 from shared.observability.http import HealthServer
 from shared.observability.logs import configure_logging
 from shared.settings import Settings, read_settings
@@ -58,6 +59,7 @@ def run(stop: Stop) -> int:
         print(error.message, file=sys.stderr)
         return 2
     configure_logging(service="worker", log_format=settings.log_format, level=settings.log_level)
+    tracing.start(settings, service="worker")
     process = _Process(settings, stop)
     health = HealthServer(
         host=settings.health_host,
@@ -67,6 +69,7 @@ def run(stop: Stop) -> int:
     )
     fault = process.run()
     health.close()
+    tracing.stop()
     if fault is not None:
         print(fault, file=sys.stderr)
     return 0 if fault is None else 2

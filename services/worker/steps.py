@@ -99,9 +99,9 @@ def key_of(held: Claimed) -> Key:
     return held.work_kind, held.id
 
 
-def ids_of(held: Claimed) -> dict[str, object]:
+def ids_of(held: Claimed) -> dict[str, str | int]:
     """Return what every log line about a piece of work names."""
-    ids: dict[str, object] = {"tenant_id": str(held.tenant_id)}
+    ids: dict[str, str | int] = {"tenant_id": str(held.tenant_id)}
     match held:
         case ClaimedRun():
             ids |= {"table_id": str(held.table_id), "trigger_id": held.trigger_id}

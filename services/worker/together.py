@@ -21,8 +21,10 @@ from services.worker.performer import (
 )
 from services.worker.server_time import ServerTime
 from services.worker.steps import Finish, Save, ids_of, tell_outcome, write_steps
+from services.worker.traces import OK, begin_action, begin_execution
 from shared.actions.action import ActionContext, Unfinished
 from shared.lifecycle import monotonic
+from shared.observability.spans import Span
 
 # So long a transaction takes in further actions; what other sessions wait for is held no longer.
 _SECONDS = 0.25
@@ -49,6 +51,7 @@ class _Done:
     execution: Execution
     context: ActionContext
     step: Save | Finish
+    spans: tuple[Span, Span]
 
 
 class Together:
@@ -105,16 +108,26 @@ class Together:
                 tell_outcome(each.step)
                 complete(each.context, conn, each.step)
                 self._performer.count_ok(each.execution, each.member.action)
+                for span in each.spans:
+                    span.end()
         return len(done)
 
     def _do(self, member: Member, conn: Connection) -> _Done:
         execution = self._execution(member)
         context = self._performer.context(execution, conn)
-        with structlog.contextvars.bound_contextvars(**ids_of(execution.work)):
+        # Should the transaction fail, each is performed alone, and tells of that.
+        with (
+            structlog.contextvars.bound_contextvars(**ids_of(execution.work)),
+            begin_execution(execution.work, kept_open=True) as whole,
+            begin_action(execution, member.action, kept_open=True) as own,
+        ):
             result = member.action.execute(execution.config, context)
+            own.set(OK)
         assert not isinstance(result, Unfinished)  # none that is stepwise is a member
         step = execution.after_success(result, now=self._time.now())
-        return _Done(member=member, execution=execution, context=context, step=step)
+        return _Done(
+            member=member, execution=execution, context=context, step=step, spans=(own, whole)
+        )
 
     def _execution(self, member: Member) -> Execution:
         return Execution(

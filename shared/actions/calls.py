@@ -67,10 +67,11 @@ def rendered_url(text: str, context: ActionContext) -> Url:
     Inside a longer text a value is a part of the URL and percent-encoded; one that is the whole URL
     is taken as it is.
     """
-    tokens = tokens_in(text, on_events=context.template.on_events)
+    tokens = list(tokens_in(text, on_events=context.template.on_events))
     whole = [token.end - token.start for token in tokens] == [len(text)]
     template = context.template if whole else _encoded(context.template)
-    return readable_url(text_of(context.render(text, template=template)))
+    url = readable_url(text_of(context.render(text, template=template)))
+    return replace(url, template=text) if tokens else url
 
 
 def _encoded(template: TemplateContext) -> TemplateContext:

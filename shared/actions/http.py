@@ -4,7 +4,7 @@ import http.client
 import re
 import ssl
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -13,6 +13,7 @@ from shared.actions.connections import Connection, Connections, LookUp, Refused,
 from shared.actions.deadlines import Deadlines
 from shared.actions.failures import ActionFailed
 from shared.actions.urls import Url
+from shared.observability import tracing
 
 MAX_ANSWER_BYTES = 64 * 1024
 MAX_RETRY_AFTER_SECONDS = 24 * 3600.0
@@ -66,6 +67,23 @@ class HttpCaller:
         Raises ActionFailed: permanent for a destination that may not be called, transient when
         there is no whole answer within the time, which counts from before the look-up.
         """
+        if not tracing.is_on():
+            return self._send(call, deadline_seconds)
+        with tracing.span(call.method, kind="client", attributes=_told(call)) as span:
+            # What the author set wins: headers of the trace go with it or not at all.
+            if not any(name.lower() == "traceparent" for name in call.headers):
+                call = replace(call, headers={**call.headers, **span.headers()})
+            try:
+                answer = self._send(call, deadline_seconds)
+            except ActionFailed as error:
+                span.fail(type(error.__cause__ or error).__name__)
+                raise
+            span.set({"http.response.status_code": answer.status})
+            if answer.status >= 400:
+                span.fail(str(answer.status))
+            return answer
+
+    def _send(self, call: Call, deadline_seconds: float) -> Answer:
         with self._deadlines.limit(deadline_seconds) as deadline:
             connection = None
             try:
@@ -118,6 +136,19 @@ class HttpCaller:
             )
         # An interim status means that the real answer is still to come.
         return answer, whole and not response.will_close and answer.status >= 200
+
+
+def _told(call: Call) -> dict[str, str | int]:
+    """Return what traces tell of a call: nothing of its query, and no value of a token."""
+    url = call.url
+    path = url.target.partition("?")[0]
+    full = {"url.full": f"{url.scheme}://{url.host_header}{path}"}
+    return {
+        "http.request.method": call.method,
+        "server.address": url.host,
+        "server.port": url.port,
+        **(full if url.template is None else {"url.template": url.template.partition("?")[0]}),
+    }
 
 
 def check_answer(answer: Answer, *, now: datetime, expected: tuple[int, ...] | None = None) -> None:

@@ -15,12 +15,17 @@ _DEFAULT_PORT = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Url:
-    """A URL to call; ``host`` is a name or a bare address, ``target`` is path and query."""
+    """A URL to call; ``host`` is a name or a bare address, ``target`` is path and query.
+
+    ``template`` is how its author wrote it, where it has tokens: what they stand for is nothing to
+    be told elsewhere.
+    """
 
     scheme: str
     host: str
     port: int
     target: str
+    template: str | None = None
 
     @property
     def host_header(self) -> str:

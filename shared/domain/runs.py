@@ -95,6 +95,7 @@ class ClaimedRun:
     worker_losses: int
     depth: int
     lease_token: UUID
+    created_at: datetime
     unreadable: str | None = None
 
 

@@ -69,6 +69,7 @@ class Execution:
     workflow_version: int
     node_path: str
     context: dict[str, Any]
+    started_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,10 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announced:
-    """A row that waits, was just marked as announced, and is now to be published."""
+    """A row that waits, was just marked as announced, and is now to be published.
+
+    ``tenant_id``, and of a step ``execution_id``, are for traces; None where nobody knows.
+    """
 
     kind: ReferenceKind
     id: int
@@ -38,6 +41,8 @@ class Announced:
     urgent: bool
     worker_losses: int
     announcements: int
+    tenant_id: UUID | None = None
+    execution_id: UUID | None = None
 
 
 class Claimed(Protocol):

@@ -30,7 +30,8 @@ from shared.domain.scheduled_actions import NewAction
 from shared.domain.tracking import TrackingLink, is_link_token, token_in
 from shared.domain.work import Reference
 from shared.errors import NotFound
-from shared.observability import metrics
+from shared.observability import metrics, tracing
+from shared.observability.trace_ids import Row
 from shared.queries.notifications import notify_work
 from shared.queries.scheduled_actions import find_action_id, insert_actions
 from shared.queries.tracking import find_link_by_id, find_link_to_watch, unlock
@@ -160,6 +161,11 @@ def record(conn: Connection, actions: Sequence[NewAction], *, now: datetime) -> 
     If one is due or nearly so, who announces and executes is told at the commit.
     """
     inserted = insert_actions(conn, actions, now=now)
+    # A step stands in the trace of its execution: that is made where it is started.
+    if tracing.is_on() and inserted and actions[0].execution_id is None:
+        for reference in inserted:
+            row = Row(actions[0].tenant_id, "scheduled_action", reference.id)
+            tracing.current().made("record", row)
     if any(action.execute_at <= now + _SOON for action in actions):
         notify_work(conn)
     return inserted

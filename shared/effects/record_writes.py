@@ -18,6 +18,8 @@ from shared.domain.triggers import Trigger, read_triggers
 from shared.effects.backlog_writes import Change, keep_backlogs
 from shared.errors import AppError, Conflict, NotFound, StaleVersion
 from shared.evaluator.date_trigger import look_at
+from shared.observability import tracing
+from shared.observability.trace_ids import Row
 from shared.queries.definitions import store_definition
 from shared.queries.due_values import DuePointer, DueValue, put_due_values, remove_due_values
 from shared.queries.new_runs import EventKind, insert_event_runs
@@ -205,7 +207,7 @@ def _insert_runs(
     body = definition_body(trigger.raw, table.columns)
     hash = definition_hash(body)
     store_definition(conn, tenant_id=table.tenant_id, hash=hash, body=body)
-    insert_event_runs(
+    run_ids = insert_event_runs(
         conn,
         ids,
         trigger_id=trigger.id,
@@ -214,6 +216,9 @@ def _insert_runs(
         depth=write.depth,
         now=write.now,
     )
+    if tracing.is_on():
+        for id in run_ids:
+            tracing.current().made("fire", Row(table.tenant_id, "trigger_run", id))
 
 
 def _index(

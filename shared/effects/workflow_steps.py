@@ -22,6 +22,8 @@ from shared.effects.delays import record
 from shared.effects.record_writes import MAX_DEPTH, ChainTooDeep
 from shared.effects.step_actions import Way, step_at
 from shared.errors import NotFound
+from shared.observability import tracing
+from shared.observability.trace_ids import Row
 from shared.queries.executions import find_execution_id, insert_execution
 from shared.queries.line_users import find_line_user
 from shared.queries.tracking import insert_link
@@ -70,6 +72,8 @@ def start_execution(
         )
         if execution_id is None:
             return _started_before(conn, workflow.tenant_id, origin_key)
+        row = Row(workflow.tenant_id, "workflow_execution", execution_id)
+        tracing.current().made("start", row)
         way = _way(workflow, execution_id, line_user, context, depth)
         way = replace(way, links=_make_links(conn, way, make_secret, now=now))
         return _take_first_step(conn, way, clicks, now=now)

@@ -10,11 +10,20 @@ from typing import Literal
 import structlog
 from structlog.types import EventDict, Processor
 
-# pika tells every lost connection with several traces; our adapters tell it in one line.
-_SILENCED = ("pika",)
+from shared.observability import tracing
+
+# They tell every lost connection several times, with traces; our adapters tell it in one line.
+_SILENCED = ("opentelemetry", "pika")
+
+
+def _add_trace(_logger: object, _method: str, event: EventDict) -> EventDict:
+    event.update(tracing.current_ids())
+    return event
+
 
 _SHARED: tuple[Processor, ...] = (
     structlog.contextvars.merge_contextvars,
+    _add_trace,
     structlog.processors.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 )

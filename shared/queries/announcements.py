@@ -67,7 +67,9 @@ RETURNING
     work.lease_token AS token,
     work.urgent,
     work.worker_losses,
-    work.announcements
+    work.announcements,
+    work.tenant_id,
+    {execution_id} AS execution_id
 """
 
 _ANNOUNCE_BATCH = for_both(OLDEST_DUE + _ANNOUNCE)

@@ -53,7 +53,8 @@ RETURNING
     change.token,
     true AS urgent,
     0 AS worker_losses,
-    change.announcements
+    change.announcements,
+    change.tenant_id
 """
 
 _ANNOUNCE_OLDEST = _OLDEST_APPROVED + _ANNOUNCE

@@ -45,6 +45,7 @@ SELECT
     action.workflow_version,
     action.workflow_node_path,
     execution.context::text AS execution_context,
+    execution.started_at AS execution_started_at,
     (
         SELECT jsonb_object_agg(name, token)
         FROM tracking_link
@@ -74,7 +75,7 @@ SELECT
     action.created_at
 FROM scheduled_action AS action
 LEFT JOIN LATERAL (
-    SELECT context
+    SELECT context, started_at
     FROM workflow_execution
     WHERE id = action.execution_id
     LIMIT 1
@@ -179,6 +180,7 @@ def _execution(row: Mapping[str, Any]) -> Execution | None:
         workflow_version=row["workflow_version"],
         node_path=row["workflow_node_path"],
         context=row["execution_context"],
+        started_at=row["execution_started_at"],
     )
 
 

@@ -120,7 +120,8 @@ RETURNING
     work.starts,
     work.worker_losses,
     work.depth,
-    work.lease_token
+    work.lease_token,
+    work.created_at
 """
 
 _CLAIMED_ID = """

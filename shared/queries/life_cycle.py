@@ -9,8 +9,12 @@ HELD: Mapping[WorkKind, str] = {"trigger_run": "running", "scheduled_action": "p
 
 
 def made_for(kind: WorkKind, template: str) -> str:
-    """Return the statement of a template, which names ``{table}`` and ``{held}``."""
-    return template.format(table=kind, held=HELD[kind])
+    """Return the statement of a template.
+
+    It names ``{table}``, ``{held}`` and, of a step of a workflow alone, ``{execution_id}``.
+    """
+    execution_id = "work.execution_id" if kind == "scheduled_action" else "NULL::uuid"
+    return template.format(table=kind, held=HELD[kind], execution_id=execution_id)
 
 
 def for_both(template: str) -> Mapping[WorkKind, str]:

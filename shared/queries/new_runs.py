@@ -45,6 +45,7 @@ SELECT
 FROM record
 WHERE record.id = ANY(%(record_ids)b::bigint[])
 ORDER BY record.id
+RETURNING id
 """
 
 
@@ -57,11 +58,11 @@ def insert_event_runs(
     definition_hash: bytes,
     depth: int,
     now: datetime,
-) -> None:
+) -> list[int]:
     """-> pending: insert the runs of a trigger for records that this transaction has written.
 
     The snapshot is the row as written, the identity the event and the row's version. They are to
-    be announced: notify.
+    be announced: notify. Return their ids.
     """
     parameters = {
         "record_ids": list(record_ids),
@@ -71,7 +72,7 @@ def insert_event_runs(
         "depth": depth,
         "now": now,
     }
-    conn.execute(_INSERT_EVENT_RUNS, parameters)
+    return [id for (id,) in conn.execute(_INSERT_EVENT_RUNS, parameters)]
 
 
 # The snapshot is the value that was judged: a record written meanwhile has another version and is

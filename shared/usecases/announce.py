@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import structlog
 from psycopg import Connection
@@ -18,7 +18,9 @@ from shared.errors import Unavailable
 from shared.lifecycle import monotonic
 from shared.messaging.ports import Publisher
 from shared.messaging.topology import EXECUTE, FIRE
-from shared.observability import metrics
+from shared.observability import metrics, tracing
+from shared.observability.spans import Span
+from shared.observability.trace_ids import Place, Row, place_of, step_of
 from shared.queries.announcements import (
     announce_batch,
     announce_batch_fairly,
@@ -177,7 +179,9 @@ class Announcer:
         """
         if not announced:
             return 0
+        spans = _begin_spans(announced)
         unconfirmed = self._publisher.publish(announced)
+        _end_spans(spans, unconfirmed)
         for lane in (self._urgent, self._scheduled):
             sent, lost = (
                 sum(row.urgent == lane.urgent for row in rows) for rows in (announced, unconfirmed)
@@ -228,6 +232,46 @@ class Announcer:
         for queue, depth in depths.items():
             metrics.QUEUE_DEPTH.labels(queue).set(depth)
         return depths
+
+
+def _begin_spans(announced: Sequence[Announced]) -> list[tuple[Announced, Span]]:
+    """Begin a span in the trace of each row."""
+    if not tracing.is_on():
+        return []
+    return [
+        (
+            row,
+            tracing.span(
+                "announce",
+                kind="producer",
+                under=_place(row, row.tenant_id),
+                attributes={
+                    "messaging.system": "rabbitmq",
+                    "messaging.destination.name": EXECUTE if row.urgent else FIRE,
+                    "messaging.operation.name": "announce",
+                    "messaging.operation.type": "send",
+                    "duebook.announcements": row.announcements,
+                },
+            ),
+        )
+        for row in announced
+        if row.tenant_id is not None
+    ]
+
+
+def _place(row: Announced, tenant_id: UUID) -> Place:
+    own = Row(tenant_id, row.kind, row.id)
+    if row.execution_id is None:
+        return place_of(own)
+    return step_of(own, Row(tenant_id, "workflow_execution", row.execution_id))
+
+
+def _end_spans(spans: Sequence[tuple[Announced, Span]], unconfirmed: Sequence[Announced]) -> None:
+    lost = {(row.kind, row.id) for row in unconfirmed} if spans else set()
+    for row, span in spans:
+        if (row.kind, row.id) in lost:
+            span.fail("unconfirmed")
+        span.end()
 
 
 def _announce_batch(

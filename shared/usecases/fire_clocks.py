@@ -10,7 +10,7 @@ from shared.observability import metrics
 from shared.queries.new_runs import Window, has_active_run, insert_clock_run
 from shared.queries.occurrences import is_window_consumed
 from shared.queries.trigger_states import consume_window, set_next_due
-from shared.usecases.scheduled_triggers import Ready, freeze
+from shared.usecases.scheduled_triggers import Ready, freeze, note_made
 
 
 def judge(conn: Connection, ready: Ready, *, active_run: bool, now: datetime) -> ClockVerdict:
@@ -70,4 +70,7 @@ def _insert(
         announced=announced,
         now=now,
     )
-    return inserted if isinstance(inserted, Reference) else None
+    if not isinstance(inserted, Reference):
+        return None
+    note_made(ready, [inserted])
+    return inserted

@@ -27,7 +27,7 @@ from shared.queries.new_runs import insert_date_runs
 from shared.queries.occurrences import consumed_identities
 from shared.queries.record_walk import WalkRow, walk_rows
 from shared.usecases.retrying import concerns_whole
-from shared.usecases.scheduled_triggers import Ready, freeze
+from shared.usecases.scheduled_triggers import Ready, freeze, note_made
 
 _log = structlog.get_logger()
 
@@ -228,6 +228,7 @@ def _fire(
             announced=announced,
             now=now,
         )
+        note_made(ready, references)
     ref = ready.state.ref
     entries = [
         DueValue(trigger_ref=ref, record_id=row.record_id, version=row.version, fire_at=row.fire_at)

@@ -1,6 +1,6 @@
 """Schedule triggers as the scheduler meets them in a table: ready with their state, or broken."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from psycopg import Connection
@@ -8,6 +8,9 @@ from psycopg import Connection
 from shared.domain.definitions import definition_body, definition_hash
 from shared.domain.records import CustomTable
 from shared.domain.triggers import ReadTrigger, Trigger, TriggerState, read_triggers
+from shared.domain.work import Reference
+from shared.observability import tracing
+from shared.observability.trace_ids import Row
 from shared.queries.definitions import store_definition
 
 
@@ -79,6 +82,14 @@ def scanned_triggers(met: Iterable[Ready | Broken]) -> list[Ready]:
     ready = [one for one in met if isinstance(one, Ready)]
     wanted = [one for one in ready if one.trigger.enabled or one.consumes]
     return sorted(wanted, key=lambda one: one.state.ref)
+
+
+def note_made(ready: Ready, runs: Sequence[Reference]) -> None:
+    """Let traces know of runs that this transaction makes for the trigger."""
+    if tracing.is_on():
+        for run in runs:
+            row = Row(ready.table.tenant_id, "trigger_run", run.id)
+            tracing.current().made("fire", row)
 
 
 def freeze(conn: Connection, ready: Ready) -> bytes:

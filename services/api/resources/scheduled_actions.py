@@ -10,9 +10,10 @@ from services.api.cursors import Position
 from services.api.fields import StrictSchema
 from services.api.pages import page
 from services.api.routes import Answer, Call, Route
-from services.api.schemas import TenantPageQuery, TenantQuery
+from services.api.schemas import TRACE_ID, TenantPageQuery, TenantQuery
 from shared.domain.scheduled_actions import ActionStatus, Branch, Mode, ScheduledAction
 from shared.errors import Fault, InvalidInput
+from shared.observability.trace_ids import Row, trace_id_of
 from shared.queries.action_lists import ActionFilter, Place, get_action, list_actions, place
 from shared.usecases.manage_actions import (
     cancel_action,
@@ -87,6 +88,7 @@ class ScheduledActionSchema(StrictSchema):
     created_at = fields.Instant(required=True)
     updated_at = fields.Instant(required=True)
     finished_at = fields.Instant(required=True, allow_none=True)
+    trace_id = fields.Text(max=32, required=True, metadata=TRACE_ID)
 
 
 class ScheduledActionPageSchema(StrictSchema):
@@ -237,12 +239,20 @@ def _answer(action: ScheduledAction) -> Answer:
     return Answer(body=_document(action))
 
 
-_OWN = tuple(name for name in ScheduledActionSchema().fields if name != "result")
+_OWN = tuple({*ScheduledActionSchema().fields} - {"result", "trace_id"})
 
 
 def _document(action: ScheduledAction) -> dict[str, Any]:
     members = {name: getattr(action, name) for name in _OWN}
-    return members | {"result": action.action_results[0] if action.action_results else None}
+    result = action.action_results[0] if action.action_results else None
+    return members | {"result": result, "trace_id": trace_id_of(_traced(action))}
+
+
+def _traced(action: ScheduledAction) -> Row:
+    """Return the row in whose trace the action stands: a step stands in its execution's."""
+    if action.execution_id is not None:
+        return Row(action.tenant_id, "workflow_execution", action.execution_id)
+    return Row(action.tenant_id, "scheduled_action", action.id)
 
 
 SCHEDULED_ACTION_ROUTES = (

@@ -9,9 +9,10 @@ from services.api.fields import StrictSchema
 from services.api.pages import after_id, page
 from services.api.resources.access import table_of
 from services.api.routes import Answer, Call, Route
-from services.api.schemas import PageQuery
+from services.api.schemas import TRACE_ID, PageQuery
 from shared.domain.columns import Column, cells_by_name
 from shared.domain.runs import Run, RunKind, RunStatus
+from shared.observability.trace_ids import Row, trace_id_of
 from shared.queries.definitions import list_frozen_columns
 from shared.queries.run_lists import RunFilter, get_run, list_runs
 from shared.usecases.manage_work import cancel_run, delete_run, retry_run, retry_runs
@@ -49,6 +50,7 @@ class RunSchema(StrictSchema):
     created_at = fields.Instant(required=True)
     updated_at = fields.Instant(required=True)
     finished_at = fields.Instant(required=True, allow_none=True)
+    trace_id = fields.Text(max=32, required=True, metadata=TRACE_ID)
 
 
 class RunPageSchema(StrictSchema):
@@ -175,6 +177,7 @@ def _document(run: Run, columns: tuple[Column, ...]) -> dict[str, Any]:
         "created_at": run.created_at,
         "updated_at": run.updated_at,
         "finished_at": run.finished_at,
+        "trace_id": trace_id_of(Row(run.tenant_id, "trigger_run", run.id)),
     }
 
 

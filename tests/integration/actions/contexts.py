@@ -60,6 +60,7 @@ class Workspace:
             "worker_losses": 0,
             "depth": 0,
             "lease_token": uuid4(),
+            "created_at": SCHEDULED_FOR,
         }
         trigger = {"id": "trg_0123456789ab", "name": "remind", "on": "schedule"}
         script = RunScript(

@@ -14,7 +14,12 @@ from tests.builders import NOW, TENANT_ID
 DEADLINE = NOW + timedelta(hours=1)
 NOTIFY = {"type": "notify", "chatroom_id": str(UUID(int=1)), "message": "x"}
 STEP = Execution(
-    id=UUID(int=0xE), workflow_id=3, workflow_version=2, node_path="1", context={"sum": 1}
+    id=UUID(int=0xE),
+    workflow_id=3,
+    workflow_version=2,
+    node_path="1",
+    context={"sum": 1},
+    started_at=NOW,
 )
 
 
