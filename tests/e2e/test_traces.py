@@ -1,8 +1,11 @@
 """One run, and one event's action, from where they begin to the call they make, in traces."""
 
+import socket
+from uuid import uuid4
+
 import pytest
 
-from tests.e2e.installation import Workspace, scheduled
+from tests.e2e.installation import Workspace, notify, scheduled
 from tests.servers.collector import a_collector
 
 _SERVER, _CLIENT, _PRODUCER, _CONSUMER = 2, 3, 4, 5
@@ -136,6 +139,53 @@ def test_an_event_is_followed_from_the_request_over_a_workflow_to_the_call(
     assert {span.parent_id for span in executed} == {span.span_id for span in told}
     calls = [request.headers["traceparent"].split("-")[1] for request in receiver.requests]
     assert calls == [first["trace_id"]] * 2
+
+
+@pytest.fixture
+def processes(install):
+    """Starts an API, a scanner and a worker; what ends them returns how each did."""
+
+    def start(url):
+        # No batch is full, or old enough, by itself: whatever is sent is sent at the end.
+        installation = install(
+            None, OTEL_EXPORTER_OTLP_ENDPOINT=url, OTEL_BSP_SCHEDULE_DELAY="3600000"
+        )
+        children = [installation.start(service) for service in ("api", "scanner", "worker")]
+        installation.wait(installation.answers)
+        return installation, lambda: [child.stop(seconds=60) for child in children]
+
+    return start
+
+
+def _tell_of_a_record(installation):
+    workspace = Workspace(installation)
+    table, chatroom = workspace.make_table("cases", title="text", due="datetime"), str(uuid4())
+    due = {"type": "date_column_reached", "column": "due"}
+    workspace.set_triggers(table, scheduled(due, notify("$row.title", chatroom=chatroom)))
+    workspace.make_record(table, title="paper", due="2026-01-01 00:00")
+    installation.wait(lambda: workspace.messages(chatroom) == ["paper"])
+
+
+def test_each_process_sends_what_it_has_when_it_ends(processes, collector):
+    installation, end_all = processes(collector.url)
+    _tell_of_a_record(installation)
+
+    assert collector.spans() == []
+    assert end_all() == [0, 0, 0]
+    names = {span.service: set() for span in collector.spans()}
+    for span in collector.spans():
+        names[span.service].add(span.name)
+    assert names.keys() == {"duebook-api", "duebook-scanner", "duebook-worker"}
+    assert "fire" in names["duebook-scanner"]
+    assert {"execute", "action notify"} <= names["duebook-worker"]
+
+
+def test_a_collector_that_takes_everything_and_never_answers_holds_up_nobody(processes):
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        installation, end_all = processes(f"http://127.0.0.1:{frozen.getsockname()[1]}")
+        _tell_of_a_record(installation)
+
+        assert end_all() == [0, 0, 0]
 
 
 def _all(collector, trace_id, name):
