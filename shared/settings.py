@@ -298,7 +298,7 @@ class Settings:
             _ALL,
             check=keys.is_callable,
             values="`http(s)://…`",
-            means="takes OTLP over HTTP; none: no traces ([tracing.md](tracing.md))",
+            means="takes traces; none: there are none ([tracing.md](tracing.md))",
         ),
     ]
     otel_exporter_otlp_traces_endpoint: Annotated[
@@ -307,7 +307,7 @@ class Settings:
             _ALL,
             check=keys.is_callable,
             values="`http(s)://…`",
-            means="the same as a whole address; none: the above with `/v1/traces`",
+            means="the whole address, if not the above with `/v1/traces`",
         ),
     ]
     otel_exporter_otlp_headers: Annotated[

@@ -25,7 +25,7 @@ from shared.queries.announcements import count_due, count_running, next_announce
 from shared.queries.due_tables import list_tables_to_scan
 from shared.queries.notifications import listen_for_work, notify_work
 from shared.queries.workers import count_threads, list_releases, living_workers
-from shared.settings import Settings
+from shared.settings import Settings, traces_url
 from shared.tracking.redis_line import find_fault
 from shared.usecases.rotate_secrets import survey_secrets
 
@@ -266,7 +266,7 @@ def _broker(settings: Settings) -> Check:
 
 
 def _traces(settings: Settings) -> Check:
-    url = settings.traces_url
+    url = traces_url(settings)
     found = "off" if url is None else f"sent to {url}, if the services have this setting too"
     return Check(name="traces", state="ok", found=found)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from shared.observability.spans import NOTHING, Attributes, Span, SpanKind
 from shared.observability.trace_ids import Place, Row
-from shared.settings import Service, Settings
+from shared.settings import Service, Settings, traces_url
 
 if TYPE_CHECKING:
     from shared.observability.otlp import Tracer
@@ -26,14 +26,13 @@ def start(settings: Settings, *, service: Service) -> None:
     Its thread would not survive a fork.
     """
     global _tracer
-    if settings.traces_url is None:
+    url = traces_url(settings)
+    if url is None:
         return
     from shared.observability.otlp import Tracer
 
     headers = settings.otel_exporter_otlp_headers
-    _tracer = Tracer(
-        settings.traces_url, headers=None if headers is None else headers.reveal(), service=service
-    )
+    _tracer = Tracer(url, headers=None if headers is None else headers.reveal(), service=service)
 
 
 def stop(*, seconds: float = _FLUSH_SECONDS) -> None:
