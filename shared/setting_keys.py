@@ -184,6 +184,20 @@ def begins_with(*schemes: str) -> Callable[[str], None]:
     return check
 
 
+def is_database(text: str) -> None:
+    """Several hosts may stand in it, with a port each: more than a URL can have for others."""
+    scheme, _, rest = text.partition("://")
+    if scheme not in ("postgresql", "postgres") or not rest.partition("/")[0]:
+        raise ValidationError("Must be a URL that begins with postgresql://.")
+
+
+def is_broker(text: str) -> None:
+    """The nodes of a cluster share a name: the driver takes no list."""
+    begins_with("amqp", "amqps")(text)
+    if "," in urlsplit(text).netloc.rpartition("@")[2]:
+        raise ValidationError("Must name one host: give the nodes of a cluster one name.")
+
+
 def is_callable(text: str) -> None:
     """Raise ValidationError unless it can be called.
 

@@ -39,18 +39,18 @@ class Settings:
         keys.secret(
             _ALL,
             required_by=(*_ALL, "cli"),
-            check=keys.begins_with("postgresql", "postgres"),
+            check=keys.is_database,
             values="`postgresql://…`",
-            means="PostgreSQL 15 or newer; the encoding of the database is UTF8",
+            means="PostgreSQL 15 or newer, UTF8; may name several hosts ([failover.md](failover.md))",
         ),
     ]
     amqp_url: Annotated[
         Secret | None,
         keys.secret(
             _SCANNER_AND_WORKER,
-            check=keys.begins_with("amqp", "amqps"),
+            check=keys.is_broker,
             values="`amqp(s)://…`",
-            means="RabbitMQ 3.10 or newer; none: PostgreSQL is the transport",
+            means="RabbitMQ 3.10 or newer, one host; none: PostgreSQL is the transport",
         ),
     ]
     redis_url: Annotated[

@@ -19,6 +19,7 @@ from services.worker.holdings import Held, Holdings
 from services.worker.server_time import ServerTime
 from services.worker.steps import ids_of
 from shared.db.clock import server_now
+from shared.db.connection import require_answer
 from shared.db.sessions import count_sessions
 from shared.domain.work import WorkKind
 from shared.lifecycle import Stop, backoff_seconds, monotonic
@@ -74,7 +75,7 @@ class Liveness:
         """
         try:
             if self.alive:
-                self._conn.execute("")
+                require_answer(self._conn)
         except psycopg.Error:
             _log.warning("liveness_lost", worker_id=self.worker_id)
             self.alive = False

@@ -4,7 +4,7 @@ import select
 from functools import partial
 from typing import Any
 
-from psycopg import OperationalError
+from psycopg import Connection, OperationalError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
@@ -24,6 +24,8 @@ _SOCKET = {
     "keepalives_count": 3,
     "tcp_user_timeout": 20_000,
 }
+# A server that lives ends what lasts too long by itself and says so; then it is silent on purpose.
+_SILENT_SECONDS = 10.0
 _POOL_WAIT_SECONDS = 5.0
 _FRESH_SECONDS = 1.0
 
@@ -49,6 +51,7 @@ def connect(
         lock_seconds=lock_seconds,
     )
     conn = TenantSession.connect(conninfo, autocommit=True)
+    conn.patience_seconds = statement_seconds + _SILENT_SECONDS if statement_seconds else None
     if role is not None:
         _check_role(conn, role)
     return conn
@@ -86,10 +89,21 @@ def open_pool(
     )
 
 
+def require_answer(conn: Connection) -> None:
+    """Raise ``psycopg.OperationalError`` unless the server answers to nothing, within 10 s."""
+    assert isinstance(conn, TenantSession)
+    patience, conn.patience_seconds = conn.patience_seconds, _SILENT_SECONDS
+    try:
+        conn.execute("")
+    finally:
+        conn.patience_seconds = patience
+
+
 class _PooledSession(TenantSession):
     """A session that knows when the server was last asked whether it lives."""
 
     checked_at = 0.0
+    patience_seconds = STATEMENT_SECONDS + _SILENT_SECONDS
 
 
 def _check_role(conn: TenantSession, role: str) -> None:
@@ -117,7 +131,7 @@ def _check(conn: TenantSession) -> None:
     now = monotonic()
     if now - conn.checked_at < _FRESH_SECONDS and not _has_something_to_read(conn):
         return
-    ConnectionPool.check_connection(conn)
+    require_answer(conn)
     conn.checked_at = now
 
 

@@ -7,6 +7,12 @@ from typing import Protocol
 import psycopg
 from psycopg import Connection
 
+from shared.db.connection import require_answer
+from shared.lifecycle import monotonic
+
+# A session whose other end is gone may say nothing for ever, as one does to which nobody speaks.
+_QUIET_SECONDS = 30.0
+
 
 class Wakeable(Protocol):
     """Has a descriptor that is readable from the moment on that a wait must end."""
@@ -26,11 +32,13 @@ class Listener:
         self._open_session = open_session
         self._conn: Connection | None = None
         self._is_new = False
+        self._asked_at = 0.0
 
     def session(self) -> Connection:
         """Return the session, for statements between two waits."""
         if self._conn is None or self._conn.closed:
             self._conn, self._is_new = self._open_session(), True
+            self._asked_at = monotonic()
         return self._conn
 
     def wait(self, seconds: float, *, wake: Wakeable) -> bool:
@@ -62,6 +70,14 @@ class Listener:
         poll.register(wake.fileno(), select.POLLIN)
         # Rounded up: a wait that ends early would make its caller spin.
         poll.poll(-(-max(seconds, 0) * 1000 // 1))
+        return _heard(conn) or self._ask(conn)
+
+    def _ask(self, conn: Connection) -> bool:
+        """Ask a session that is quiet whether it lives; True if something came meanwhile."""
+        if monotonic() - self._asked_at < _QUIET_SECONDS:
+            return False
+        require_answer(conn)
+        self._asked_at = monotonic()
         return _heard(conn)
 
 

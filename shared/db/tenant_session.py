@@ -1,4 +1,4 @@
-"""A session that row level security lets see the rows of one tenant.
+"""A session that row level security lets see the rows of one tenant, and that waits not for ever.
 
 The tenant is told anew in each transaction, for that transaction alone: a session that a pooler
 hands to somebody else between two transactions carries nobody's tenant with it.
@@ -6,12 +6,18 @@ hands to somebody else between two transactions carries nobody's tenant with it.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 from uuid import UUID
 
-from psycopg import Connection, Transaction
+from psycopg import Connection, OperationalError, Transaction
+from psycopg.abc import PQGen
+from psycopg.errors import _WaitTimeout
 from psycopg.pq import TransactionStatus
 
 _TELL = "SELECT set_config('duebook.tenant', %s, true)"
+_LOOK_SECONDS = 0.1
+
+Answer = TypeVar("Answer")
 
 
 class TenantSession(Connection):
@@ -21,6 +27,30 @@ class TenantSession(Connection):
     """
 
     _tenant_id: UUID | None = None
+
+    patience_seconds: float | None = None
+    """How long an answer may take until the session counts as lost; None: as long as it likes.
+
+    The limits of the server are of no use when it, or what stands before it, is silent while the
+    network acknowledges what we send.
+    """
+
+    def wait(
+        self,
+        gen: PQGen[Answer],
+        interval: float = _LOOK_SECONDS,
+        timeout: float | None = None,
+    ) -> Answer:
+        """Wait as psycopg does; end the session when the server is silent for too long."""
+        if timeout is not None or self.patience_seconds is None:
+            return super().wait(gen, interval, timeout)
+        try:
+            return super().wait(gen, interval, self.patience_seconds)
+        except _WaitTimeout as error:
+            self.pgconn.finish()
+            raise OperationalError(
+                f"the server has not answered for {self.patience_seconds:.0f} s"
+            ) from error
 
     def bind(self, tenant_id: UUID | None) -> None:
         """Act in this tenant, or in none, from now on, in the open transaction too."""

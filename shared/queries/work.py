@@ -378,14 +378,16 @@ def list_held(conn: Connection, *, kind: WorkKind, worker_id: int, lease_token: 
 
 
 RESTART_GRACE_SECONDS = 30.0
-"""A restart of the server drops all locks while the workers live: so long only the lease counts."""
+"""A restart or failover drops all locks while the workers live: so long only the lease counts."""
 
 # Who lives is read within the statement, after its snapshot: a worker takes its lock before it
 # claims, so a holder seen in the snapshot that has none by now is gone. Read before, the list would
 # lack whoever began in between. A row that was claimed or renewed since the snapshot is another.
 # After a crash of one backend the server drops all sessions and yet has not begun anew: the reset
-# of its statistics tells. In the order of the index of what is held: in that of the ids the planner
-# would walk all runs to find the few lost ones.
+# of its statistics tells. When a standby was promoted nothing tells; but nobody had a session that
+# writes before, and so one that is young says nothing of who lives where the server has replayed
+# another's log. In the order of the index of what is held: in that of the ids the planner would
+# walk all runs to find the few lost ones.
 _LOST = """
 , suspect AS MATERIALIZED (
     SELECT id, lease_token, leased_until
@@ -397,6 +399,11 @@ _LOST = """
                 worker_id <> ALL(ARRAY(SELECT worker_id FROM living))
                 AND (SELECT greatest(pg_postmaster_start_time(), stats_reset) FROM pg_stat_bgwriter)
                     < clock_timestamp() - make_interval(secs => %(restart_grace_seconds)s)
+                AND (
+                    pg_last_wal_replay_lsn() IS NULL
+                    OR (SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid()))
+                        < clock_timestamp() - make_interval(secs => %(restart_grace_seconds)s)
+                )
             )
         )
     ORDER BY worker_id, id

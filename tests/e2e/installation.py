@@ -135,6 +135,10 @@ class Workspace:
         """Call the API as the token's holder; the answer has to be a good one."""
         return self._call(method, path, body, self._bearer)
 
+    def request(self, method, path, body=None, **headers):
+        """Send a request as the token's holder and return the answer, whatever it is."""
+        return self._installation.request(method, path, body, **self._bearer, **headers)
+
     def make_table(self, name, **columns):
         """Make a table with columns of these types and return its id."""
         written = [{"name": column, "type": type} for column, type in columns.items()]

@@ -25,6 +25,9 @@ class FaultyProxy:
         self._silent_from = None
         self._passing = {QUESTIONS: threading.Event(), ANSWERS: threading.Event()}
         self.speak()
+        self._connections = self._forgotten = 0
+        self._servers = []
+        self._closing = threading.Event()
         self._sockets = []
         self._threads = []
         self._begin(self._accept)
@@ -67,9 +70,18 @@ class FaultyProxy:
         """End every open connection, in the midst of whatever is said."""
         self._close(*self._sockets)
 
+    def forget(self):
+        """Be silent for ever on the connections that are open, and served no more; not on new ones.
+
+        As a server is that has vanished, or what stands before one that was lost.
+        """
+        self._forgotten = self._connections
+        self._close(*self._servers)
+
     def close(self):
         """Cut everything and end."""
         self.speak()
+        self._closing.set()
         self._close(self._listener, *self._sockets)
         for thread in self._threads:
             thread.join()
@@ -92,11 +104,13 @@ class FaultyProxy:
             client.close()
             return
         self._sockets = [one for one in self._sockets if one.fileno() >= 0] + [client, server]
+        self._servers.append(server)
+        self._connections += 1
         cut = threading.Event()
-        self._begin(self._pass_questions, client, server, cut)
-        self._begin(self._pass_answers, server, client, cut)
+        self._begin(self._pass_questions, client, server, cut, self._connections)
+        self._begin(self._pass_answers, server, client, cut, self._connections)
 
-    def _pass_questions(self, client, server, cut):
+    def _pass_questions(self, client, server, cut, number):
         with suppress(OSError):
             while asked := client.recv(65536):
                 self._passing[QUESTIONS].wait()
@@ -107,9 +121,9 @@ class FaultyProxy:
                     self._silent_from = None
                     self.be_silent()
                 server.sendall(asked)
-        self._close(client, server)
+        self._end(number, client, server)
 
-    def _pass_answers(self, server, client, cut):
+    def _pass_answers(self, server, client, cut, number):
         with suppress(OSError):
             while answered := server.recv(65536):
                 self._passing[ANSWERS].wait()
@@ -117,9 +131,14 @@ class FaultyProxy:
                     client.sendall(answered)
                 elif answered[:-1].endswith(_READY):
                     break
-        self._close(client, server)
+        self._end(number, client, server)
         if cut.is_set():
             self._lost.set()
+
+    def _end(self, number, client, server):
+        if number <= self._forgotten:
+            self._closing.wait()
+        self._close(client, server)
 
     def _close(self, *sockets):
         for each in sockets:

@@ -173,6 +173,34 @@ def test_keys_that_are_none_are_refused_and_not_repeated(monkeypatch, keys):
     assert NEW_KEY not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:p@h1:5432,h2:5433/duebook?target_session_attrs=read-write",
+        "postgresql://u:p@h1,h2/duebook",
+        "postgres://[::1]:5432,h2:5432/duebook",
+    ],
+)
+def test_a_database_may_have_several_hosts(monkeypatch, url):
+    monkeypatch.setenv("DATABASE_URL", url)
+
+    assert read_settings("worker").database_url == Secret(url)
+
+
+@pytest.mark.parametrize("url", ["postgresql:///duebook", "postgresql:h1", "amqp://h1"])
+def test_a_database_without_a_host_is_refused(monkeypatch, url):
+    monkeypatch.setenv("DATABASE_URL", url)
+
+    assert _pointers() == {"/DATABASE_URL"}
+
+
+@pytest.mark.parametrize("hosts", ["h1,h2", "h1:5672,h2:5672"])
+def test_a_broker_has_one_host(monkeypatch, hosts):
+    monkeypatch.setenv("AMQP_URL", f"amqp://u:p,q@{hosts}/v")
+
+    assert _pointers() == {"/AMQP_URL"}
+
+
 def test_networks_and_ports_are_read_as_values(monkeypatch):
     monkeypatch.setenv("ALLOWED_NETWORKS", "10.1.0.0/16, fd00::/8")
     monkeypatch.setenv("ALLOWED_PORTS", "80,8443")

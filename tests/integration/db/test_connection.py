@@ -36,6 +36,35 @@ def test_a_silent_network_is_noticed_on_both_sides(conn):
     assert [_setting(conn, name) for name in names] == ["10", "5", "3"]
 
 
+def test_a_session_with_a_server_that_says_nothing_is_given_up(proxy):
+    with connect(proxy.url, application_name="test") as conn:
+        assert conn.patience_seconds > 30
+        conn.patience_seconds = 0.2
+        proxy.be_silent()
+
+        with pytest.raises(psycopg.OperationalError, match="has not answered"):
+            conn.execute("SELECT 1")
+
+        assert conn.closed
+
+
+def test_a_statement_without_a_limit_may_take_its_time(database_url):
+    with connect(database_url, application_name="test", statement_seconds=0) as conn:
+        assert conn.patience_seconds is None
+
+
+def test_a_pool_replaces_a_session_whose_server_says_nothing(proxy, monkeypatch):
+    monkeypatch.setattr("shared.db.connection._SILENT_SECONDS", 0.2)
+    monkeypatch.setattr("shared.db.connection._FRESH_SECONDS", 0.0)
+    with open_pool(proxy.url, application_name="pooled", size=1) as pool:
+        with pool.connection() as lost:
+            backend = lost.info.backend_pid
+        proxy.forget()
+
+        with pool.connection() as fresh:
+            assert fresh.info.backend_pid != backend
+
+
 def test_options_of_the_url_are_kept(database_url):
     with connect(f"{database_url}?options=-c%20work_mem%3D8MB", application_name="test") as conn:
         assert _setting(conn, "work_mem") == "8MB"
