@@ -31,12 +31,15 @@ class Writer:
         self._table = table
         self.answered = 0
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def stop(self):
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
         self._stop.set()
-        self._thread.join()
+        self._thread.join(60)
 
     def _run(self):
         while not self._stop.is_set():
@@ -58,7 +61,9 @@ def _is_written(workspace, table, key):
 
 def _over(pair, install, amqp_url):
     """Start an installation over the pair and return it with a workspace."""
-    installation = install(amqp_url, DATABASE_URL=pair.url)
+    installation = install(
+        amqp_url, DATABASE_URL=pair.url, ACTION_DEADLINE_SECONDS="60", GRACE_SECONDS="75"
+    )
     for service in _SERVICES:
         installation.start(service)
     installation.wait(installation.answers)
@@ -70,22 +75,20 @@ def test_with_a_synchronous_standby_a_lost_primary_loses_and_doubles_nothing(
 ):
     pair.confirm_on_the_standby()
     installation, workspace = _over(pair, install, amqp_url)
+    receiver.let_go = threading.Event()
     flood = Flood(installation, workspace, pair, receiver)
     kept = workspace.make_table("kept", number="number")
-    writer = Writer(workspace, kept)
-    flood.wait_until_done(0.2)
-    receiver.let_go = threading.Event()
-    called = len(receiver.requests)
-    threads = 2 * int(installation.environment["WORKER_THREADS"])
-    installation.wait(lambda: len(receiver.requests) >= called + threads)
+    with Writer(workspace, kept) as writer:
+        # Every thread is in a call when the primary goes.
+        threads = 2 * int(installation.environment["WORKER_THREADS"])
+        installation.wait(lambda: len(receiver.requests) == threads)
 
-    pair.kill_primary()
-    answered = writer.answered
-    pair.promote()
-    installation.wait(lambda: writer.answered > answered + 1)
-    receiver.let_go.set()
-    doubled_calls = flood.assert_each_happened_once()
-    writer.stop()
+        pair.kill_primary()
+        answered = writer.answered
+        pair.promote()
+        installation.wait(lambda: writer.answered > answered + 1)
+        receiver.let_go.set()
+        doubled_calls = flood.assert_each_happened_once()
 
     assert pair.execute(_KEPT, [kept]).fetchone() == (writer.answered,)
     # Workers that live are not taken for dead, though the new primary knew none of their locks.

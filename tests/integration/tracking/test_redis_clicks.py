@@ -242,6 +242,28 @@ def test_a_frozen_redis_is_no_fault(restartable_clicks, restartable_redis, conn,
         os.kill(restartable_redis.pid, signal.SIGCONT)
 
 
+def test_a_replica_is_no_fault_and_serves_once_it_is_promoted(
+    restartable_clicks, restartable_redis, conn, link, now, unused_port, monkeypatch
+):
+    monkeypatch.setattr(module, "_PAUSE_SECONDS", 0.05)
+    with open_redis(restartable_redis.url) as redis:
+        redis.replicaof("127.0.0.1", unused_port)
+        try:
+            restartable_clicks.mark(conn, link, clicked_at=now)
+            assert metrics.REDIS_AWAY._value.get() == 1
+            assert restartable_clicks.clicked_at(conn, link) == now
+
+            redis.replicaof("NO", "ONE")
+
+            def is_told():
+                restartable_clicks.mark(conn, link, clicked_at=now)
+                return redis.get(_key(link)) is not None
+
+            assert wait_until(is_told, seconds=10)
+        finally:
+            restartable_redis.stop()
+
+
 def test_a_password_that_is_wrong_is_no_fault(redis_url, conn, link, now):
     url = redis_url.replace("redis://", "redis://somebody:wrong@")
     clicks = RedisClicks(open_redis(url), PostgresClicks(), prefix="duebook", ttl_seconds=60)
