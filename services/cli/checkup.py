@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Literal
+from urllib.parse import urlsplit
 
 import psycopg
 from psycopg import Connection
@@ -38,6 +39,7 @@ _CLOCK_SECONDS = 2.0
 _FULL = 0.8
 _LATE_SECONDS = 120.0
 _DUE_COUNTED = 10_000
+_OWN_HOSTS = ("localhost", "0.0.0.0", "::", "::1")
 _NEVER_SCANNED = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -73,6 +75,7 @@ def examine(settings: Settings) -> Iterator[Check]:
     yield _broker(settings)
     yield _redis(settings)
     yield _traces(settings)
+    yield _links(settings)
 
 
 def _database(conn: Connection) -> Check:
@@ -279,3 +282,13 @@ def _redis(settings: Settings) -> Check:
         return Check(name="redis", state="ok", found="answers")
     found = f"does not answer ({fault}); clicks are looked up in PostgreSQL"
     return Check(name="redis", state="warning", found=found)
+
+
+def _links(settings: Settings) -> Check:
+    """What begins with an address of this machine alone leads nobody else back to it."""
+    found = f"begin with {settings.public_url}"
+    host = urlsplit(settings.public_url).hostname or ""
+    if host in _OWN_HOSTS or host.startswith("127."):
+        found += ", which only this machine reaches: set PUBLIC_URL"
+        return Check(name="tracking links", state="warning", found=found)
+    return Check(name="tracking links", state="ok", found=found)

@@ -25,6 +25,7 @@ VALUE_SETS = {
     "small": ["--values", "examples/small.yaml"],
     "large": ["--values", "examples/large.yaml"],
     "environment": ["--set=secretsAs=environment,serviceAccount.create=false"],
+    "authorities": ["--set=certificateAuthorities.configMap=company"],
     **{f"{profile} alone": _alone(profile) for profile in (*PROFILES, "migrate")},
 }
 

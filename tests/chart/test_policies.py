@@ -151,6 +151,29 @@ def test_a_secret_is_never_a_value(options):
         assert not given & files
 
 
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [("configMap", {"name": "company"}), ("secret", {"secretName": "company", "defaultMode": 292})],
+)
+def test_authorities_are_mounted_for_every_process_to_read(kind, source):
+    option = f"--set=certificateAuthorities.{kind}=company,certificateAuthorities.key=all.pem"
+
+    for document in _workloads([option]):
+        [volume] = [vol for vol in pod_of(document)["volumes"] if vol["name"] == "authorities"]
+        mounts = container_of(document)["volumeMounts"]
+        folder = {"name": "authorities", "mountPath": "/run/duebook/ca", "readOnly": True}
+
+        assert volume[kind] == {**source, "items": [{"key": "all.pem", "path": "ca.crt"}]}
+        assert folder in mounts
+        assert environment_of(document)["SSL_CERT_FILE"] == "/run/duebook/ca/ca.crt"
+
+
+def test_without_authorities_nothing_is_said_of_them():
+    for document in _workloads([]):
+        assert "SSL_CERT_FILE" not in environment_of(document)
+        assert "authorities" not in [volume["name"] for volume in pod_of(document)["volumes"]]
+
+
 def test_workers_reach_the_public_and_nobody_else_does():
     policies = by_component(render(), "NetworkPolicy")
     to_everybody = {

@@ -3,6 +3,7 @@
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from shared.lifecycle import wait_until
 from tests.architecture.source import ROOT
 from tests.builders_sealed import NEW_KEY
 from tests.chart.charts import by_component, container_of, pod_of, ports_of, render
+from tests.servers.tls import a_certificate, tls_before
 
 _PROFILES = ("main", "cron-scheduler", "trigger-worker", "action-worker")
 _ALL_SERVERS = (
@@ -155,6 +157,38 @@ def test_with_every_server_and_secrets_in_files(secrets, start, rabbit_url, redi
         secret |= {"AMQP_URL": rabbit_url, "REDIS_URL": redis_url, "ENCRYPTION_KEYS": NEW_KEY}
 
     _assert_runs(_rendered(*_ALL_SERVERS), secrets, start)
+
+
+def test_with_servers_of_an_authority_of_our_own(secrets, start, tmp_path, rabbit_url, redis_url):
+    certificate = a_certificate(tmp_path)
+    secrets["company"] = {"ca.crt": certificate[0].read_text()}
+    with ExitStack() as stack:
+
+        def safe(url):
+            return stack.enter_context(tls_before(url, certificate))
+
+        amqp_url, redis_url = safe(rabbit_url), safe(redis_url)
+        for name, secret in secrets.items():
+            if name != "company":
+                asked = f"?sslmode=verify-full&sslrootcert={certificate[0]}"
+                secret["DATABASE_URL"] = safe(secret["DATABASE_URL"]) + asked
+                secret |= {"AMQP_URL": amqp_url, "REDIS_URL": redis_url}
+
+        documents = _rendered(*_ALL_SERVERS, "--set=certificateAuthorities.secret=company")
+        _assert_runs(documents, secrets, start)
+
+
+def test_a_server_of_an_unknown_authority_is_not_taken(secrets, start, tmp_path, rabbit_url):
+    certificate = a_certificate(tmp_path)
+    with tls_before(rabbit_url, certificate) as amqp_url:
+        for secret in secrets.values():
+            secret |= {"AMQP_URL": amqp_url, "REDIS_URL": "redis://127.0.0.1:1"}
+        scanner = by_component(_rendered(*_ALL_SERVERS), "Deployment")["cron-scheduler"]
+
+        pod = start(scanner, secrets)
+
+        assert wait_until(lambda: "CERTIFICATE_VERIFY_FAILED" in pod.log(), seconds=60)
+        assert not pod.passes("readiness")
 
 
 def test_with_postgresql_alone_and_secrets_in_the_environment(secrets, start):

@@ -3,8 +3,10 @@
 import json
 import warnings
 
+import jsonschema
 import pytest
 
+from tests.chart import operators
 from tests.chart.charts import CHART, PROFILES, VALUE_SETS, component, of_kind, render, run_helm
 from tests.servers.helm import RELEASES
 
@@ -13,13 +15,8 @@ with warnings.catch_warnings():
 
 # The oldest that Chart.yaml takes, one in wide use, and the newest of which there are schemas.
 _KUBERNETES = ("1.25", "1.32", "1.37")
-# What operators bring along; of these there is no schema.
-_OPERATORS = {
-    "monitoring.coreos.com/v1/PrometheusRule",
-    "monitoring.coreos.com/v1/ServiceMonitor",
-    "keda.sh/v1alpha1/ScaledObject",
-    "keda.sh/v1alpha1/TriggerAuthentication",
-}
+# Whose keys are anybody's: below a trigger of KEDA those of its kind, which test_policies looks at.
+_OPEN = {"labels", "annotations", "matchLabels", "metadata"}
 
 every_set = pytest.mark.parametrize("options", VALUE_SETS.values(), ids=VALUE_SETS)
 
@@ -52,11 +49,50 @@ def test_kubernetes_takes_every_document(version):
     checked = set()
 
     for document in _everything():
-        if _name(document) not in _OPERATORS:
+        if _name(document) not in operators.SCHEMAS:
             kubernetes_validate.validate(document, version, strict=True)
             checked.add(document["kind"])
 
     assert {"Deployment", "Job", "NetworkPolicy", "HorizontalPodAutoscaler", "Ingress"} <= checked
+
+
+def test_operators_take_every_document_of_theirs():
+    checked = set()
+
+    for document in _everything():
+        if _name(document) in operators.SCHEMAS:
+            operators.check(document)
+            checked.add(_name(document))
+
+    assert checked == operators.SCHEMAS.keys()
+
+
+@pytest.mark.parametrize("name", operators.SCHEMAS)
+def test_a_field_that_an_operator_does_not_know_is_found_at_every_depth(name):
+    document = next(document for document in _everything() if _name(document) == name)
+    spoilt = list(_spoilt(document))
+
+    assert len(spoilt) > 3
+    for one in spoilt:
+        with pytest.raises(jsonschema.ValidationError):
+            operators.check(one)
+
+
+def _spoilt(document, path=()):
+    """Copies with a field too many, in one object of the document each; maps of texts have none."""
+    node = document
+    for step in path:
+        node = node[step]
+    if isinstance(node, dict) and (len(path) < 2 or path[-1] not in _OPEN):
+        copy = json.loads(json.dumps(document))
+        place = copy
+        for step in path:
+            place = place[step]
+        place["unknown"] = "field"
+        yield copy
+    steps = node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()
+    for step in steps:
+        yield from _spoilt(document, (*path, step))
 
 
 def test_a_misspelt_field_and_an_unknown_kind_are_found():
@@ -75,7 +111,7 @@ def test_every_template_and_operator_is_among_the_sets():
         run_helm(4, "template", "due", ".", *options).stdout for options in VALUE_SETS.values()
     ]
 
-    assert {_name(document) for document in documents} >= _OPERATORS
+    assert {_name(document) for document in documents} >= operators.SCHEMAS.keys()
     assert {name for name in templates if f"/templates/{name}\n" in "".join(sources)} == templates
 
 
@@ -94,3 +130,11 @@ def test_no_two_documents_share_a_name():
         names = [(_name(doc), doc["metadata"]["name"]) for doc in render(*options)]
 
         assert len(names) == len(set(names))
+
+
+def test_whoever_installs_is_told_of_links_that_lead_nowhere():
+    def notes(*options):
+        return run_helm(4, "install", "due", ".", "--dry-run=client", *options).stdout
+
+    assert "PUBLIC_URL is empty" in notes()
+    assert "PUBLIC_URL" not in notes("--values", "examples/large.yaml").partition("NOTES:")[2]

@@ -55,6 +55,7 @@ def _worker(setting):
         ("--set=profiles.main.podDisruptionBudget.minAvailable=1", "podDisruptionBudget"),
         ("--set-json=profiles.trigger-worker.queueScaling.queues=[\"fire\"]", "queues"),
         ("--set=secretsAs=file", "secretsAs"),
+        ("--set=certificateAuthorities.file=ca.crt", "certificateAuthorities"),
     ],
 )  # fmt: skip
 def test_the_schema_refuses(option, told, release):
@@ -86,6 +87,8 @@ def test_the_schema_refuses(option, told, release):
          "minReplicas must be at most maxReplicas"),
         (["--values=examples/large.yaml", "--set=settings.PUBLIC_URL="],
          "needs settings.PUBLIC_URL"),
+        (["--set=certificateAuthorities.secret=a,certificateAuthorities.configMap=b"],
+         "one of secret and configMap"),
         (["--values=examples/large.yaml", "--set=profiles.main.enabled=false"],
          "needs profiles.main"),
     ],

@@ -104,7 +104,7 @@ class FaultyProxy:
             client.close()
             return
         self._sockets = [one for one in self._sockets if one.fileno() >= 0] + [client, server]
-        self._servers.append(server)
+        self._servers = [one for one in self._servers if one.fileno() >= 0] + [server]
         self._connections += 1
         cut = threading.Event()
         self._begin(self._pass_questions, client, server, cut, self._connections)

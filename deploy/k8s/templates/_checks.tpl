@@ -86,4 +86,7 @@
 {{- if and .Values.ingress.enabled (not .Values.settings.PUBLIC_URL) -}}
 {{- fail "ingress needs settings.PUBLIC_URL: tracking links begin with it" -}}
 {{- end -}}
+{{- if and .Values.certificateAuthorities.secret .Values.certificateAuthorities.configMap -}}
+{{- fail "certificateAuthorities: one of secret and configMap" -}}
+{{- end -}}
 {{- end }}

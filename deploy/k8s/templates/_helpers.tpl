@@ -62,6 +62,10 @@ app.kubernetes.io/component: {{ .profile }}
 - name: {{ $key }}
   value: {{ get $settings $key | quote }}
 {{- end }}
+{{- if include "duebook.authorities" .root }}
+- name: SSL_CERT_FILE
+  value: /run/duebook/ca/ca.crt
+{{- end }}
 {{- $secret := .secret }}
 {{- $files := eq .root.Values.secretsAs "files" }}
 {{- range $key := $secret.keys }}
@@ -86,6 +90,11 @@ app.kubernetes.io/component: {{ .profile }}
   mountPath: /run/secrets/duebook
   readOnly: true
 {{- end }}
+{{- if include "duebook.authorities" .root }}
+- name: authorities
+  mountPath: /run/duebook/ca
+  readOnly: true
+{{- end }}
 {{- end }}
 
 {{- define "duebook.volumes" -}}
@@ -103,6 +112,27 @@ app.kubernetes.io/component: {{ .profile }}
         path: {{ . }}
       {{- end }}
 {{- end }}
+{{- with include "duebook.authorities" .root }}
+- name: authorities
+  {{- . | nindent 2 }}
+    items:
+      - key: {{ $.root.Values.certificateAuthorities.key }}
+        path: ca.crt
+{{- end }}
+{{- end }}
+
+{{- /* Where the certificates of your own authorities are; empty without any. */ -}}
+{{- define "duebook.authorities" -}}
+{{- with .Values.certificateAuthorities -}}
+{{- if .secret -}}
+secret:
+  secretName: {{ .secret }}
+  defaultMode: 0444
+{{- else if .configMap -}}
+configMap:
+  name: {{ .configMap }}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{- /* Egress to the name service and to our own servers. */ -}}

@@ -182,6 +182,23 @@ class TestDoctor:
         assert broker["state"] == "ok"
         assert "action_execute 0" in broker["found"]
 
+    @pytest.mark.parametrize(
+        ("url", "state"),
+        [
+            ("", "warning"),
+            ("http://0.0.0.0:8000", "warning"),
+            ("http://[::1]:8000", "warning"),
+            ("https://go.example.com", "ok"),
+        ],
+    )
+    def test_links_that_lead_nowhere_are_told(self, on_database, url, state):
+        on_database.environment["PUBLIC_URL"] = url
+
+        checks = json.loads(on_database.run_apart("doctor", "--json").stdout)["checks"]
+
+        [links] = [check for check in checks if check["name"] == "tracking links"]
+        assert links["state"] == state
+
     def test_redis_is_looked_at_where_there_is_one(self, on_database, redis_url):
         found = {}
         for url in ("", redis_url, "redis://:hunter2@127.0.0.1:1/0"):
