@@ -41,7 +41,7 @@ class Settings:
             required_by=(*_ALL, "cli"),
             check=keys.is_database,
             values="`postgresql://…`",
-            means="PostgreSQL 15 or newer, UTF8; several hosts: [failover.md](failover.md)",
+            means="PostgreSQL 15 or newer, UTF8; or [several hosts](failover.md)",
         ),
     ]
     amqp_url: Annotated[
