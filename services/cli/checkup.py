@@ -14,7 +14,7 @@ from psycopg import Connection
 from shared.db.clock import server_now
 from shared.db.connection import connect
 from shared.db.listener import Listener
-from shared.db.migrate import NEEDED_ENCODING, encoding, pending
+from shared.db.migrate import NEEDED_ENCODING, encoding, of_newer_release, pending
 from shared.db.roles import SCANNER, WORKER, role_fault, roles_of_login
 from shared.db.sessions import count_sessions
 from shared.errors import AppError
@@ -95,7 +95,10 @@ def _migrations(conn: Connection) -> Check:
             state="failed",
             found=f"run duebook migrate; missing: {', '.join(missing)}",
         )
-    return Check(name="migrations", state="ok", found="all of this release are applied")
+    found = "all of this release are applied"
+    if newer := of_newer_release(conn):
+        found += f"; of a newer one: {', '.join(newer)}"
+    return Check(name="migrations", state="ok", found=found)
 
 
 def _roles(conn: Connection) -> Check:

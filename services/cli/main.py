@@ -22,7 +22,7 @@ from services.cli.commands.records import records
 from services.cli.commands.runs import runs
 from services.cli.commands.schedules import preview, tick
 from services.cli.commands.secrets import secrets
-from services.cli.commands.setup import migrate, openapi, settings
+from services.cli.commands.setup import migrate, openapi, restored, settings
 from services.cli.commands.simulation import simulate
 from services.cli.commands.tables import tables
 from services.cli.commands.tokens import token
@@ -33,7 +33,16 @@ SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "What is due, and why": (preview, simulate, why, timeline, tick),
     "What became of it": (runs, events, actions, changes),
     "Tables and definitions": (tables, records, export, plan, apply),
-    "An installation": (migrate, settings, doctor, token, secrets, dead_letters, openapi),
+    "An installation": (
+        migrate,
+        restored,
+        settings,
+        doctor,
+        token,
+        secrets,
+        dead_letters,
+        openapi,
+    ),
 }
 """The commands, as ``duebook --help`` groups them."""
 

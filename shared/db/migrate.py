@@ -115,9 +115,14 @@ def pending(conn: Connection) -> list[str]:
 
     What a newer release has added is no fault: it is made so that this one bears it.
     """
-    has_table = conn.execute(_HAS_TABLE).fetchone() == (True,)
-    applied = _applied(conn) if has_table else {}
+    applied = _applied(conn) if _has_table(conn) else {}
     return [known.name for known in known_migrations() if known.name not in applied]
+
+
+def of_newer_release(conn: Connection) -> list[str]:
+    """Return the names of what was applied and this release lacks, in order."""
+    known = {migration.name for migration in known_migrations()}
+    return [name for name in _applied(conn) if name not in known] if _has_table(conn) else []
 
 
 def encoding(conn: Connection) -> str:
@@ -147,6 +152,10 @@ def _only_migrator(conn: Connection) -> Iterator[None]:
         raise Unavailable("another migration is still running", code="migration_locked")
     yield
     conn.execute("SELECT pg_advisory_unlock(%s)", [_LOCK])
+
+
+def _has_table(conn: Connection) -> bool:
+    return conn.execute(_HAS_TABLE).fetchone() == (True,)
 
 
 def _applied(conn: Connection) -> dict[str, bytes]:

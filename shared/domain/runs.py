@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal
 from uuid import UUID
 
@@ -192,11 +192,16 @@ def idempotency_key(
     trigger_id: str,
     record_id: int | None,
     identity: str,
+    written_at: datetime | None,
     position: int,
 ) -> str:
     """Return the key of an action's outgoing requests: 64 hex digits, the same at every attempt.
 
-    It does not name the run, so that it survives the loss of the row. ``position`` is from 0.
+    It does not name the run, so that it survives the loss of the row. ``written_at`` is the instant
+    of the write that caused the run, None on a schedule: a database that was restored gives ids and
+    versions out again, and another write is to be another call. ``position`` is from 0.
     """
     parts = [str(tenant_id), str(table_id), trigger_id, record_id, identity, position]
+    if written_at is not None:
+        parts.append(written_at.astimezone(UTC).isoformat())
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, LiteralString
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from psycopg import Connection
 from psycopg.rows import class_row
@@ -15,10 +15,11 @@ from shared.errors import NotFound
 
 _INSERT = """
 INSERT INTO workflow_execution (
-    tenant_id, workflow_id, workflow_version, line_user_id, context, origin_key, depth, started_at
+    id, tenant_id, workflow_id, workflow_version, line_user_id, context, origin_key, depth,
+    started_at
 )
 VALUES (
-    %(tenant_id)s, %(workflow_id)s, %(workflow_version)s, %(line_user_id)s, %(context)s,
+    %(id)s, %(tenant_id)s, %(workflow_id)s, %(workflow_version)s, %(line_user_id)s, %(context)s,
     %(origin_key)s, %(depth)s, %(now)s
 )
 ON CONFLICT ON CONSTRAINT an_execution_is_started_once DO NOTHING
@@ -38,9 +39,11 @@ def insert_execution(
 ) -> UUID | None:
     """Insert an execution of a workflow in its version and return its id.
 
-    None: ``origin_key`` has started one before.
+    None: ``origin_key`` has started one before. The id is made of that key, and with it those of
+    the steps' calls: a restored database that starts it again repeats them under the same keys.
     """
     parameters = {
+        "id": uuid5(workflow.tenant_id, origin_key),
         "tenant_id": workflow.tenant_id,
         "workflow_id": workflow.id,
         "workflow_version": workflow.version,

@@ -51,12 +51,14 @@ ORDER BY trigger_ref
 LIMIT %(limit)s
 """
 
+# What was written or saved a moment ago may have been due long before.
 _WINDOW_PASSED_BY = """
 SELECT format('trigger %%s of table %%s', state.trigger_id, state.table_id)
 FROM trigger_state AS state
 JOIN custom_table AS owner ON owner.id = state.table_id
 WHERE state.retired_at IS NULL
     AND state.next_due_at < %(settled_before)s
+    AND owner.updated_at < %(settled_before)s
     AND owner.trashed_at IS NULL
     AND EXISTS (
         SELECT
@@ -81,6 +83,12 @@ FROM due_value
 JOIN trigger_state AS state ON state.id = due_value.trigger_ref
 JOIN custom_table AS owner ON owner.id = state.table_id
 WHERE due_value.fire_at < %(settled_before)s
+    AND owner.updated_at < %(settled_before)s
+    AND NOT EXISTS (
+        SELECT
+        FROM record
+        WHERE record.id = due_value.record_id AND record.updated_at >= %(settled_before)s
+    )
     AND state.retired_at IS NULL
     AND owner.trashed_at IS NULL
     AND EXISTS (

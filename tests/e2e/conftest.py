@@ -47,6 +47,25 @@ def install(database_url, tmp_path, receiver):
 
 
 @pytest.fixture
+def install_over(tmp_path, receiver):
+    """Makes an installation over a database that a test has; its processes are the test's."""
+    made = []
+
+    def make(database_url, amqp_url=None, **settings):
+        logs = tmp_path / f"installation-{len(made)}"
+        logs.mkdir()
+        settings = {"ALLOWED_PORTS": str(receiver.port), **settings}
+        made.append(
+            Installation(database_url=database_url, amqp_url=amqp_url, logs=logs, **settings)
+        )
+        return made[-1]
+
+    yield make
+    for installation in made:
+        installation.stop()
+
+
+@pytest.fixture
 def running(install, amqp_url):
     """An installation of an API, two scanners and two workers."""
     return _start(install(amqp_url))

@@ -131,6 +131,10 @@ class Workspace:
         self._bearer = {"Authorization": f"Bearer {token}"}
         installation.environment["DUEBOOK_TOKEN"] = token
 
+    def move_to(self, installation):
+        """Go on at another installation, which has the tenant and the token as well."""
+        self._installation = installation
+
     def call(self, method, path, body=None):
         """Call the API as the token's holder; the answer has to be a good one."""
         return self._call(method, path, body, self._bearer)

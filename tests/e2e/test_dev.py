@@ -13,6 +13,8 @@ import urllib3
 
 from shared.lifecycle import wait_until
 from tests.e2e.installation import ROOT, SECONDS
+from tests.e2e.pages import PASSWORD, Operator
+from tests.servers.postgres import bare_postgres
 from tests.servers.temporary import temporary_folder
 
 _COMMAND = "from services.cli.main import main; main()"
@@ -117,3 +119,24 @@ def test_everything_starts_fires_within_a_minute_and_ends_with_ctrl_c(start_dev,
     assert again.told("Token") == dev.told("Token")
     assert len(again.runs()) >= len(_KINDS)
     assert again.end(signal.SIGTERM) == 0
+
+
+def test_its_workspace_moves_to_a_server(start_dev, checkout, unused_port):
+    dev = start_dev(unused_port)
+    operator = Operator("backup.md", folder=checkout)
+    operator.follow("From `make run` to a server")
+    assert dev.end(signal.SIGINT) == 0
+
+    with bare_postgres() as server:
+        operator.environment |= {
+            "ADMIN_URL": server.url("postgres"),
+            "DATABASE_URL": server.url("duebook", role="duebook", password=PASSWORD),
+        }
+        for block in range(3):
+            said = operator.follow("Restore a dump", block)
+        tokens = operator.run("duebook token list --tenant 'Sample workspace' --json")
+        tables = operator.run("duebook tables --json --tenant 'Sample workspace'")
+
+    assert "every invariant holds" in said
+    assert len(json.loads(tokens)) == 1
+    assert "案件" in {table["name"] for table in json.loads(tables)}

@@ -21,6 +21,17 @@ _OPTIONS = (
 
 
 @contextmanager
+def bare_postgres(*options: str) -> Iterator[PostgresServer]:
+    """Run a server for the block that has nothing but its admin, as one that was just installed."""
+    with temporary_folder("bare-postgres") as folder:
+        server = start_postgres(folder / "home", options=(*_OPTIONS, *options), temporary=True)
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
     """Run a server for the block, with the role ``duebook`` and a login for each service.
 

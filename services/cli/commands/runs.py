@@ -26,6 +26,7 @@ _COLUMNS = {
     "attempts": "attempts",
     "outcome": "outcome",
 }
+_AT_ONCE = 1000
 _RECEIPT = ("type", "ok", "attempts", "finished_at")
 
 
@@ -106,8 +107,7 @@ def retry(
     run: tuple[int, ...], table: str | None, every: bool, api_url: str, as_json: bool
 ) -> None:
     """Retry RUN…: same identity, same frozen definition, a fresh budget."""
-    if every == bool(run) or (every and table is None):
-        raise click.UsageError("name runs, or --all with --table")
+    _named_or_all(run, table, every=every)
     api = api_of_moderator(api_url)
     if every:
         counts = api.call("POST", f"{_path(find_table(api, str(table)))}/retry", body={})
@@ -118,15 +118,28 @@ def retry(
 
 
 @runs.command("cancel")
-@click.argument("run", type=int, nargs=-1, required=True)
-@click.option("--table", help="Their table (name or id), if you know it.")
+@click.argument("run", type=int, nargs=-1)
+@click.option("--table", help="Table (name or id); with --all the one whose runs are cancelled.")
+@click.option("--all", "every", is_flag=True, help="All pending runs of --table, up to 1000.")
 @api_option
 @json_option
-def cancel(run: tuple[int, ...], table: str | None, api_url: str, as_json: bool) -> None:
-    """Cancel RUN…, as long as nobody has started it."""
+def cancel(
+    run: tuple[int, ...], table: str | None, every: bool, api_url: str, as_json: bool
+) -> None:
+    """Cancel RUN…, as long as nobody has started it. What it was for stays consumed."""
+    _named_or_all(run, table, every=every)
     api = api_of_moderator(api_url)
+    if every:
+        path = _path(find_table(api, str(table)))
+        pending = api.items(path, query={"status": "pending"}, limit=_AT_ONCE)
+        run = tuple(each["id"] for each in pending)
     cancelled = move_each(api, table, run, "cancel", path=_path, what=_WHAT)
     _say(cancelled, as_json=as_json)
+
+
+def _named_or_all(ids: tuple[int, ...], table: str | None, *, every: bool) -> None:
+    if every == bool(ids) or (every and table is None):
+        raise click.UsageError("name runs, or --all with --table")
 
 
 def _path(table: dict[str, Any]) -> str:

@@ -1,10 +1,12 @@
-"""Commands that prepare an installation: ``migrate``, ``settings``, ``openapi``."""
+"""Commands that prepare an installation: ``migrate``, ``restored``, ``settings``, ``openapi``."""
 
 import re
 
 import click
 
 from services.cli.output import json_anyway_option, json_option, say_json, say_table
+from shared.db.connection import connect
+from shared.db.identities import pass_over_ids
 from shared.db.migrate import migrate as apply_migrations
 from shared.settings import KEYS, read_settings
 
@@ -24,6 +26,31 @@ def migrate(as_json: bool) -> None:
         say_json({"applied": applied})
     elif not applied:
         click.echo("the database is up to date")
+
+
+@click.command(short_help="After a restore: give no id out a second time.")
+@click.option(
+    "--pass-over",
+    "count",
+    type=click.IntRange(1, 1_000_000_000),
+    default=1_000_000,
+    show_default=True,
+    help="More ids than a table has given out since the moment of the backup.",
+)
+@json_option
+def restored(count: int, as_json: bool) -> None:
+    """Pass over the ids that were given out after the moment to which the database was restored.
+
+    Receivers, and whoever kept an id, would take another row for the one that they know. Run it
+    before anything writes into the database; run again it passes over as many again.
+    """
+    settings = read_settings("cli")
+    with connect(settings.database_url.reveal(), application_name="duebook-cli") as conn:
+        last = pass_over_ids(conn, count)
+    if as_json:
+        say_json({"passed_over": last})
+    else:
+        click.echo(f"{len(last)} sequences passed over {count} ids")
 
 
 @click.command()

@@ -3,7 +3,7 @@
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.builders_db import insert_run, insert_table
+from tests.builders_db import insert_run, insert_runs, insert_table
 from tests.integration.cli.conftest import ADMIN_TOKEN, CommandLine
 
 _RECEIPT = {
@@ -106,6 +106,19 @@ def test_people_get_a_table(on_api, conn, table):
     assert lines[1].split()[:3] == [str(run), "orders", "record_created"]
     assert lines[1].rstrip().endswith("it failed")
     assert on_api.run("runs", "--status", "running").stdout == "no runs\n"
+
+
+def test_all_pending_runs_of_a_table_are_cancelled(on_api, conn, table, other_table):
+    other = insert_run(conn, other_table)
+    pending = insert_runs(conn, table, count=3)
+    insert_run(conn, table, status="done")
+
+    cancelled = on_api.told("runs", "cancel", "--all", "--table", table.id)
+
+    assert sorted(run["id"] for run in cancelled) == pending
+    assert [run["id"] for run in on_api.told("runs", "--status", "pending")] == [other]
+    assert on_api.told("runs", "cancel", "--all", "--table", table.id) == []
+    assert on_api.run("runs", "cancel", "--all").exit_code == 2
 
 
 def test_runs_are_retried_and_cancelled(on_api, conn, table):

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from shared.db.connection import connect
-from shared.db.migrate import Migration, known_migrations, migrate, pending
+from shared.db.migrate import Migration, known_migrations, migrate, of_newer_release, pending
 from shared.errors import Conflict, Unavailable
 from shared.lifecycle import wait_until
 from tests.servers.postgres import ROLE
@@ -64,7 +64,7 @@ def test_the_releases_own_migrations_leave_nothing_pending(url, empty):
 
     assert migrate(url) == known
 
-    assert pending(empty) == []
+    assert pending(empty) == of_newer_release(empty) == []
 
 
 def test_a_release_bears_what_a_newer_one_added(url, empty):
@@ -73,6 +73,7 @@ def test_a_release_bears_what_a_newer_one_added(url, empty):
     migrate(url, migrations=(*known_migrations(), newer))
 
     assert pending(empty) == []
+    assert of_newer_release(empty) == [newer.name]
 
 
 def test_migrations_are_numbered_without_gaps():

@@ -15,7 +15,7 @@ from shared.queries.scheduled_actions import insert_actions
 from shared.queries.tracking import record_click
 from shared.queries.workflows import get_workflow, update_workflow
 from shared.tracking.click_store import PostgresClicks
-from tests.builders_db import LONG_AGO, NOW, insert_tenant, row_of
+from tests.builders_db import LONG_AGO, NOW, delete_all, insert_tenant, row_of
 from tests.builders_delayed import insert_line_user, insert_workflow
 from tests.builders_rules import NOTIFY, action_node, wait_node
 from tests.integration.usecases.world import waits_for_a_lock
@@ -104,6 +104,15 @@ def test_a_started_workflow_has_its_first_step_and_a_link_for_each_wait(conn, st
     ]
     assert {each["line_user_id"] for each in links} == {contact.id}
     assert len({each["token"] for each in links}) == 2
+
+
+def test_who_starts_again_what_is_lost_repeats_its_steps_under_their_keys(conn, start):
+    before = start(action_node(), origin_key="k")
+    for relation in ("scheduled_action", "workflow_execution"):
+        delete_all(conn, relation)
+
+    assert start(action_node(), origin_key="k") == before
+    assert steps_of(conn, before)[0]["origin_key"] == f"execution:{before}:0"
 
 
 def test_a_key_starts_one_execution(conn, start, tenant_id):

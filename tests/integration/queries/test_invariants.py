@@ -15,6 +15,7 @@ from tests.builders_db import (
     insert_run,
     insert_state,
     insert_table,
+    update_all,
 )
 
 CLOCK, DATE, EVENT = "trg_00000000000a", "trg_00000000000b", "trg_00000000000c"
@@ -94,6 +95,25 @@ def _violations(conn):
 
 
 def test_a_sound_database_shows_nothing(conn):
+    assert _violations(conn) == []
+
+
+_OVERDUE = (
+    "UPDATE due_value SET fire_at = '2026-07-25 08:00Z'",
+    "UPDATE trigger_state SET next_due_at = '2026-07-25 08:00Z' WHERE kind = 'interval'",
+)
+
+
+@pytest.mark.parametrize(
+    ("overdue", "just_written"),
+    [(_OVERDUE[0], "record"), (_OVERDUE[0], "custom_table"), (_OVERDUE[1], "custom_table")],
+)
+def test_what_was_due_long_before_it_was_written_is_not_forgotten_yet(conn, overdue, just_written):
+    conn.execute(overdue)
+    assert len(_violations(conn)) == 1
+
+    update_all(conn, just_written, updated_at=NOW)
+
     assert _violations(conn) == []
 
 

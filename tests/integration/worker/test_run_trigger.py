@@ -1,4 +1,5 @@
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -219,6 +220,25 @@ def test_every_attempt_carries_the_same_key_and_a_higher_delivery_number(bench, 
     headers = [request.headers for request in receiver.requests]
     assert headers[0]["idempotency-key"] == headers[1]["idempotency-key"]
     assert [each["duebook-delivery"] for each in headers] == ["1", "2"]
+
+
+@pytest.mark.parametrize(("kind", "calls"), [("record_updated", 2), ("date_column_reached", 1)])
+def test_a_version_that_is_given_out_again_is_another_call(bench, conn, receiver, kind, calls):
+    table = insert_table(conn)
+    for seconds in (0, 1):
+        run_id = bench.insert(
+            api_call(receiver.url),
+            table=table,
+            kind=kind,
+            identity="2",
+            scheduled_for=LONG_AGO + timedelta(seconds=seconds),
+        )
+        conn.execute("UPDATE trigger_run SET record_id = 1 WHERE id = %s", [run_id])
+
+    bench.execute()
+
+    keys = [request.headers["idempotency-key"] for request in receiver.requests]
+    assert (len(keys), len(set(keys))) == (2, calls)
 
 
 def test_the_intent_is_committed_before_an_external_call_begins(bench, conn, receiver):

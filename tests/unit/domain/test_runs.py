@@ -134,6 +134,7 @@ KEY = {
     "trigger_id": "trg_000000000001",
     "record_id": 3,
     "identity": "2026-07-25",
+    "written_at": None,
     "position": 0,
 }
 
@@ -152,6 +153,7 @@ def test_an_idempotency_key_is_always_the_same():
         {"trigger_id": "trg_000000000002"},
         {"record_id": None},
         {"identity": "2026-07-26"},
+        {"written_at": NOW},
         {"position": 1},
     ],
 )
