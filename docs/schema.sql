@@ -312,6 +312,21 @@ CREATE TABLE scp_rule (
     CONSTRAINT scp_rule_pkey PRIMARY KEY (table_id, "position")
 );
 
+CREATE TABLE secret (
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    tenant_id uuid NOT NULL,
+    name text NOT NULL,
+    value bytea NOT NULL,
+    sealed_with text,
+    created_at instant NOT NULL,
+    updated_at instant NOT NULL,
+    CONSTRAINT secret_name_check CHECK (((length(name) >= 1) AND (length(name) <= 100))),
+    CONSTRAINT secret_value_check CHECK (((length(value) >= 1) AND (length(value) <= 8192))),
+    CONSTRAINT secret_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenant(id),
+    CONSTRAINT secret_pkey PRIMARY KEY (id),
+    CONSTRAINT a_name_is_used_once UNIQUE (tenant_id, name)
+);
+
 CREATE TABLE signing_key (
     id uuid DEFAULT gen_random_uuid() NOT NULL,
     tenant_id uuid NOT NULL,
@@ -642,7 +657,7 @@ END
 
 CREATE POLICY of_every_tenant TO duebook_scanner, duebook_worker
     USING true
-    ON backlog, chat_message, command, custom_table, definition, due_value, event, fresh_value, held_value, idempotent_answer, line_user, occurrence, record, scheduled_action, scp_rule, signing_key, staged_change, trigger_rule, trigger_run, trigger_state, workflow, workflow_execution, workflow_version;
+    ON backlog, chat_message, command, custom_table, definition, due_value, event, fresh_value, held_value, idempotent_answer, line_user, occurrence, record, scheduled_action, scp_rule, secret, signing_key, staged_change, trigger_rule, trigger_run, trigger_state, workflow, workflow_execution, workflow_version;
 
 CREATE POLICY of_its_tenant TO duebook_api
     USING (EXISTS ( SELECT FROM trigger_state WHERE (trigger_state.id = occurrence.trigger_ref)))
@@ -654,13 +669,16 @@ CREATE POLICY of_its_tenant TO duebook_api
 
 CREATE POLICY of_its_tenant TO duebook_api
     USING (tenant_id = ( SELECT (NULLIF(current_setting('duebook.tenant'::text, true), ''::text))::uuid AS "nullif"))
-    ON backlog, chat_message, command, custom_table, definition, due_value, event, fresh_value, held_value, line_user, record, scheduled_action, scp_rule, signing_key, staged_change, trigger_rule, trigger_run, trigger_state, workflow, workflow_execution, workflow_version;
+    ON backlog, chat_message, command, custom_table, definition, due_value, event, fresh_value, held_value, line_user, record, scheduled_action, scp_rule, secret, signing_key, staged_change, trigger_rule, trigger_run, trigger_state, workflow, workflow_execution, workflow_version;
 
 GRANT SELECT TO duebook_api
     ON chat_message, schema_migration;
 
 GRANT SELECT (id, tenant_id, created_at, expires_at), INSERT (tenant_id, secret, created_at, sealed_with), UPDATE (expires_at) TO duebook_api
     ON signing_key;
+
+GRANT SELECT (id, tenant_id, name, created_at, updated_at), INSERT (tenant_id, name, value, sealed_with, created_at, updated_at), UPDATE (value, sealed_with, updated_at), DELETE TO duebook_api
+    ON secret;
 
 GRANT SELECT, INSERT TO duebook_api
     ON definition, occurrence, workflow_execution, workflow_version;
@@ -709,3 +727,6 @@ GRANT SELECT, INSERT, UPDATE, DELETE TO duebook_worker
 
 GRANT SELECT, UPDATE (secret, sealed_with) TO duebook_worker
     ON signing_key;
+
+GRANT SELECT, UPDATE (value, sealed_with) TO duebook_worker
+    ON secret;

@@ -18,6 +18,7 @@ from services.api.reference import reference_blueprint
 from services.api.routes import Route
 from services.api.serving import serve
 from services.api.traces import begin_request, end_request, tell_answer
+from shared.domain.secrets import NAME_PATTERN
 from shared.lifecycle import monotonic
 from shared.observability.metrics import REQUEST_SECONDS
 
@@ -35,6 +36,12 @@ class _Id(BaseConverter):
         return int(value)
 
 
+class _SecretName(BaseConverter):
+    """The name of a secret."""
+
+    regex = NAME_PATTERN
+
+
 class _TriggerId(BaseConverter):
     """The id of a trigger."""
 
@@ -46,6 +53,7 @@ def create_app(parts: Parts) -> Flask:
     app = Flask(__name__, static_folder=None)
     app.url_map.converters["id"] = _Id
     app.url_map.converters["trigger"] = _TriggerId
+    app.url_map.converters["secret"] = _SecretName
     # An address is what was asked for: no redirects to a likely one, no OPTIONS of Flask's own.
     app.url_map.strict_slashes = True
     app.url_map.merge_slashes = False

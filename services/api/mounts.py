@@ -12,6 +12,7 @@ from services.api.resources.line_users import LINE_USER_ROUTES
 from services.api.resources.records import RECORD_ROUTES
 from services.api.resources.scheduled_actions import SCHEDULED_ACTION_ROUTES
 from services.api.resources.scp_rules import SCP_RULE_ROUTES
+from services.api.resources.secrets import SECRET_ROUTES
 from services.api.resources.signing_keys import SIGNING_KEY_ROUTES
 from services.api.resources.slots import SLOTS_PREVIEW
 from services.api.resources.staged_changes import STAGED_CHANGE_ROUTES
@@ -95,6 +96,7 @@ MOUNTS = (
             *TOKEN_ROUTES,
             *COMMAND_ROUTES,
             *CHATROOM_ROUTES,
+            *SECRET_ROUTES,
             *SIGNING_KEY_ROUTES,
             *LINE_USER_ROUTES,
             *EVENT_ROUTES,

@@ -27,6 +27,7 @@ from services.api.tags import TAGS
 from services.api.trigger_schemas import TRIGGER_COMPONENTS, union
 from services.api.workflow_schemas import WORKFLOW_COMPONENTS
 from shared.actions.registry import ACTIONS
+from shared.domain.secrets import NAME_PATTERN
 
 _DESCRIPTION = (
     "Tables whose rows fire schedule and event triggers; events, rules and workflows, whose actions"
@@ -35,11 +36,12 @@ _DESCRIPTION = (
     " Idempotency-Key; definitions carry an ETag and their writes take If-Match."
 )
 _API_VERSION = version("duebook")
-_PATH_PART = re.compile(r"<(uuid|id|trigger):([a-z_]+)>")
+_PATH_PART = re.compile(r"<(uuid|id|trigger|secret):([a-z_]+)>")
 _PATH_SCHEMAS: dict[str, dict[str, Any]] = {
     "uuid": {"type": "string", "format": "uuid"},
     "id": {"type": "integer", "format": "int64", "minimum": 1, "maximum": MAX_ID},
     "trigger": {"type": "string", "pattern": "^trg_[0-9a-f]{12}$"},
+    "secret": {"type": "string", "pattern": f"^{NAME_PATTERN}$"},
 }
 _SECURITY: dict[Scope, list[dict[str, list[str]]]] = {
     "root": [{"adminToken": []}],

@@ -18,6 +18,7 @@ TAGS = {
     "commands": "What invoke_command may call.",
     "chatrooms": "What notify wrote.",
     "tokens": "Who may call, and in which role.",
+    "secrets": "What headers of calls name and no answer shows.",
     "signingKeys": "What webhooks are signed with.",
     "tenants": "Whose everything is.",
     "reference": "This document.",

@@ -216,6 +216,8 @@ def _environment_file(settings: Settings, access: _Access) -> str:
         values["AMQP_URL"] = settings.amqp_url.reveal()
     if settings.redis_url is not None:
         values["REDIS_URL"] = settings.redis_url.reveal()
+    if settings.encryption_keys:
+        values["ENCRYPTION_KEYS"] = ",".join(key.reveal() for key in settings.encryption_keys)
     if _OUR_URL in os.environ:
         values[_OUR_URL] = os.environ[_OUR_URL]
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())

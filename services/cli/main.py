@@ -32,17 +32,8 @@ SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "On this machine": (dev,),
     "What is due, and why": (preview, simulate, why, timeline, tick),
     "What became of it": (runs, events, actions, changes),
-    "Tables and definitions": (tables, records, export, plan, apply),
-    "An installation": (
-        migrate,
-        restored,
-        settings,
-        doctor,
-        token,
-        secrets,
-        dead_letters,
-        openapi,
-    ),
+    "Tables and definitions": (tables, records, secrets, export, plan, apply),
+    "An installation": (migrate, restored, settings, doctor, token, dead_letters, openapi),
 }
 """The commands, as ``duebook --help`` groups them."""
 

@@ -177,13 +177,15 @@ class _Worker:
             ),
             sweep=recover if settings.amqp_url is None else None,
         )
+        sealer = settings.sealer()
         services = Services(
             http=self._http,
             gateway_url=settings.gateway_url,
             deadline_seconds=settings.action_deadline_seconds,
             clicks=self._clicks,
             public_url=settings.public_url,
-            signing_keys=SigningKeys(settings.sealer()),
+            signing_keys=SigningKeys(sealer),
+            sealer=sealer,
         )
         self._claimer = Claimer(
             open_session,

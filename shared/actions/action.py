@@ -25,6 +25,7 @@ from shared.domain.work import WorkKind
 from shared.domain.workflows import Workflow
 from shared.effects.delays import after_schedule
 from shared.errors import Fault, InvalidInput
+from shared.sealing import Sealer
 from shared.tracking.click_store import ClickStore
 
 __all__ = [
@@ -73,6 +74,10 @@ class Lookup(Protocol):
         """Return the workflow of the tenant, or None."""
         ...
 
+    def has_secret(self, name: str) -> bool:
+        """Return whether the tenant has a secret of this name."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckContext:
@@ -101,7 +106,8 @@ class CheckContext:
 class Services:
     """What executing actions needs of the process; one for all threads of a worker.
 
-    ``public_url`` is where people reach the API, and so the links they click.
+    ``public_url`` is where people reach the API, and so the links they click. ``sealer`` reads the
+    secrets that headers name.
     """
 
     http: HttpCaller
@@ -110,6 +116,7 @@ class Services:
     clicks: ClickStore
     public_url: str
     signing_keys: SigningKeys = field(default_factory=SigningKeys)
+    sealer: Sealer = field(default_factory=Sealer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from shared.actions.schemas import (
     mapping,
     url,
 )
+from shared.actions.secrets import secret_faults
 from shared.actions.urls import MAX_URL, Url
 from shared.domain.faults import MAX_TOLD, child, cut
 from shared.domain.strict_json import Json
@@ -72,7 +73,7 @@ class ApiCall:
         return "external"
 
     def check(self, config: Config, context: CheckContext) -> list[Fault]:
-        """Refuse bodies of methods that have none, and query values that are no text."""
+        """Refuse bodies of methods that have none, odd query values, and secrets that are none."""
         query = config.get("query", {})
         wrong = (name for name, value in query.items() if not _is_query_value(value))
         faults = [
@@ -81,20 +82,22 @@ class ApiCall:
         ]
         if "body" in config and config["method"] in _WITHOUT_BODY:
             faults.append(_fault("/body", f"api_call body cannot be sent with {config['method']}"))
-        return faults
+        return [*faults, *secret_faults(config, context)]
 
     def execute(self, config: Config, context: ActionContext) -> dict[str, Json]:
         """Send the request; success is ``expect_status``, else any 2xx."""
         headers = rendered_headers(config.get("headers", {}), context)
         content_type, body = _body(config, context)
-        if content_type and not any(name.lower() == "content-type" for name in headers):
-            headers["Content-Type"] = content_type
+        texts = headers.texts
+        if content_type and not any(name.lower() == "content-type" for name in texts):
+            texts = {**texts, "Content-Type": content_type}
         answer = send(
             context,
             method=config["method"],
             url=_with_query(rendered_url(config["url"], context), config.get("query", {}), context),
-            headers=headers,
+            headers=texts,
             body=body,
+            secrets=headers.secrets,
         )
         expected = config.get("expect_status")
         check_answer(

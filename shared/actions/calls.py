@@ -1,21 +1,31 @@
 """The calls of external actions: rendered settings to a request, sent under the action's key."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 from shared.actions.action import ActionContext
 from shared.actions.failures import ActionFailed
 from shared.actions.headers import header_faults
 from shared.actions.http import Answer, Call
+from shared.actions.secrets import read_secrets
 from shared.actions.signatures import signed_headers
 from shared.actions.urls import Url, parse_url
+from shared.domain.secrets import secrets_named
 from shared.domain.strict_json import Json
 from shared.domain.templates import TemplateContext, text_of, tokens_in
 
 MAX_BODY_BYTES = 1024 * 1024
 JSON_TYPE = {"Content-Type": "application/json"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headers:
+    """What an author adds to a call; ``secrets`` are the values in it that nobody may be told."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
 
 
 def send(
@@ -25,9 +35,13 @@ def send(
     url: Url,
     headers: Mapping[str, str],
     body: bytes | None,
+    secrets: Collection[str] = (),
     trusted: bool = False,
 ) -> Answer:
-    """Send a request that carries the idempotency key and the delivery number of the action."""
+    """Send a request that carries the idempotency key and the delivery number of the action.
+
+    A receiver may quote what it was sent: ``secrets`` are blotted out of its answer.
+    """
     if body is not None and len(body) > MAX_BODY_BYTES:
         raise ActionFailed(f"the body has more than {MAX_BODY_BYTES} bytes")
     ours = {
@@ -35,12 +49,17 @@ def send(
         "Duebook-Delivery": str(context.starts),
     }
     call = Call(method=method, url=url, headers={**headers, **ours}, body=body, trusted=trusted)
-    return context.services.http.send(call, deadline_seconds=context.services.deadline_seconds)
+    answer = context.services.http.send(call, deadline_seconds=context.services.deadline_seconds)
+    return replace(answer, body=_blotted(answer.body, secrets)) if secrets else answer
 
 
-def send_signed(
-    context: ActionContext, *, url: Url, headers: Mapping[str, str], content: Json
-) -> Answer:
+def _blotted(body: bytes, secrets: Collection[str]) -> bytes:
+    for secret in sorted(secrets, key=len, reverse=True):  # one may stand in another
+        body = body.replace(secret.encode(), b"***")
+    return body
+
+
+def send_signed(context: ActionContext, *, url: Url, headers: Headers, content: Json) -> Answer:
     """POST ``content`` as JSON, signed with the tenant's keys."""
     secrets = context.services.signing_keys.of(
         context.tenant_id, connect=context.connect, now=context.now
@@ -52,7 +71,12 @@ def send_signed(
         secrets, message_id=context.idempotency_key, now=context.now, body=body
     )
     return send(
-        context, method="POST", url=url, headers={**headers, **JSON_TYPE, **signature}, body=body
+        context,
+        method="POST",
+        url=url,
+        headers={**headers.texts, **JSON_TYPE, **signature},
+        body=body,
+        secrets=headers.secrets,
     )
 
 
@@ -99,11 +123,24 @@ def readable_url(text: str) -> Url:
         raise ActionFailed(f"the URL cannot be called: {error}") from error
 
 
-def rendered_headers(headers: Mapping[str, str], context: ActionContext) -> dict[str, str]:
-    """Return the headers with their tokens replaced. Raises ActionFailed for one it cannot send."""
-    rendered = context.render(dict(headers))
+def rendered_headers(headers: Mapping[str, Json], context: ActionContext) -> Headers:
+    """Return the headers as they are sent: tokens replaced, secrets in the place of their names.
+
+    Raises ActionFailed for one that it cannot send. What a token stands for names no secret: only
+    the author does.
+    """
+    authored = {name: _authored_text(value) for name, value in headers.items()}
+    rendered = context.render(authored)
     assert isinstance(rendered, dict)
     texts = {name: text_of(value) for name, value in rendered.items()}
+    named = dict(secrets_named(headers))
+    values = read_secrets(named, context) if named else {}
+    texts |= {name: texts[name] + values[named[name]] for name in named}
     for name, reason in header_faults(texts):
         raise ActionFailed(f"header '{name}' {reason}")
-    return texts
+    return Headers(texts=texts, secrets=tuple(values.values()))
+
+
+def _authored_text(value: Json) -> Json:
+    """Return what an author wrote of a header; of one that names a secret, what goes before it."""
+    return value.get("prefix", "") if isinstance(value, dict) else value

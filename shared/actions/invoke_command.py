@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from shared.actions.action import ActionContext, CheckContext, Config, Effect, SchemaClass, Services
-from shared.actions.calls import readable_url, send_signed
+from shared.actions.calls import Headers, readable_url, send_signed
 from shared.actions.failures import ActionFailed
 from shared.actions.http import check_answer
 from shared.actions.input_schemas import input_faults, input_problem
@@ -52,6 +52,8 @@ class InvokeCommand:
         assert isinstance(inputs, dict)
         if problem := input_problem(inputs, command.input_schema):
             raise ActionFailed(problem)
-        answer = send_signed(context, url=readable_url(command.url), headers={}, content=inputs)
+        answer = send_signed(
+            context, url=readable_url(command.url), headers=Headers(), content=inputs
+        )
         check_answer(answer, now=context.now)
         return {"status": answer.status}

@@ -22,6 +22,7 @@ class Remembered:
         self._tables: dict[UUID, CustomTable | None] = {}
         self._commands: dict[str, Command | None] = {}
         self._workflows: dict[str, Workflow | None] = {}
+        self._secrets: dict[str, bool] = {}
 
     def find_table(self, table_id: UUID) -> CustomTable | None:
         """Return the live table of the tenant, or None."""
@@ -34,6 +35,10 @@ class Remembered:
     def find_workflow(self, name: str) -> Workflow | None:
         """Return the workflow of the tenant, or None."""
         return _once(self._workflows, name, lambda: _outline(self._lookup.find_workflow(name)))
+
+    def has_secret(self, name: str) -> bool:
+        """Return whether the tenant has a secret of this name."""
+        return _once(self._secrets, name, lambda: self._lookup.has_secret(name))
 
 
 def _outline(workflow: Workflow | None) -> Workflow | None:

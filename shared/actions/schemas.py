@@ -13,6 +13,7 @@ from marshmallow import Schema, ValidationError, fields, validate
 from shared.actions.headers import header_faults
 from shared.actions.urls import parse_url
 from shared.domain.faults import child, cut, unknown_keys
+from shared.domain.secrets import MAX_PREFIX, NAME_PATTERN, is_secret_name
 from shared.domain.strict_json import Json
 from shared.domain.templates import tokens_in
 from shared.errors import Fault
@@ -179,8 +180,20 @@ def url() -> fields.String:
     return _Url(required=True, error_messages={**_MESSAGES, "invalid": "must be a text"})
 
 
+_SECRET_HEADER: Json = {
+    "type": "object",
+    "description": "A secret of the tenant by its name, read at the call; `prefix` goes before it.",
+    "properties": {
+        "secret": {"type": "string", "pattern": f"^{NAME_PATTERN}$"},
+        "prefix": {"type": "string", "maxLength": MAX_PREFIX, "examples": ["Bearer "]},
+    },
+    "required": ["secret"],
+    "additionalProperties": False,
+}
+
+
 class _Headers(fields.Dict):
-    """Names and texts; a text with tokens is read when it is rendered."""
+    """Names and texts, or secrets; a text with tokens is read when it is rendered."""
 
     def _validate(self, value: dict[str, object]) -> None:
         super()._validate(value)
@@ -188,10 +201,10 @@ class _Headers(fields.Dict):
 
 
 def headers() -> fields.Dict:
-    """Return a field for names and texts."""
+    """Return a field for names, each with a text or a secret."""
     return _Headers(
         keys=fields.String(),
-        metadata={"additionalProperties": {"type": "string"}},
+        metadata={"additionalProperties": {"oneOf": [{"type": "string"}, _SECRET_HEADER]}},
         error_messages={**_MESSAGES, "invalid": "must be an object"},
     )
 
@@ -274,11 +287,12 @@ def _check_url(value: str) -> None:
 
 
 def _check_headers(value: dict[str, object], *, on_events: bool) -> None:
-    errors = {name: ["must be a text"] for name, each in value.items() if not isinstance(each, str)}
+    texts = {name: _header_text(each) for name, each in value.items()}
+    errors = {name: [_header_fault(value[name])] for name, text in texts.items() if text is None}
     known = {
-        name: "" if has_tokens(each, on_events=on_events) else each
-        for name, each in value.items()
-        if isinstance(each, str)
+        name: "" if has_tokens(text, on_events=on_events) else text
+        for name, text in texts.items()
+        if text is not None
     }
     for name, reason in header_faults(known):
         if not name:
@@ -286,3 +300,20 @@ def _check_headers(value: dict[str, object], *, on_events: bool) -> None:
         errors[name] = [reason]
     if errors:
         raise ValidationError(errors)
+
+
+def _header_text(value: object) -> str | None:
+    """Return what is known of a header before the call, None for what is no header."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, dict) or not {*value} <= {"secret", "prefix"}:
+        return None
+    prefix = value.get("prefix", "")
+    is_fit = isinstance(prefix, str) and len(prefix) <= MAX_PREFIX
+    return prefix if is_fit and is_secret_name(value.get("secret")) else None
+
+
+def _header_fault(value: object) -> str:
+    if not isinstance(value, dict):
+        return "must be a text"
+    return 'must be a text, or name a secret: {"secret": name, "prefix": text}'

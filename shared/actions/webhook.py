@@ -6,6 +6,7 @@ from shared.actions.action import ActionContext, CheckContext, Config, Effect, S
 from shared.actions.calls import rendered_headers, rendered_url, send_signed
 from shared.actions.http import check_answer
 from shared.actions.schemas import ExternalActionSchema, anything, headers, kind, url
+from shared.actions.secrets import secret_faults
 from shared.domain.strict_json import Json
 from shared.errors import Fault
 
@@ -31,8 +32,8 @@ class Webhook:
         return "external"
 
     def check(self, config: Config, context: CheckContext) -> list[Fault]:
-        """Return nothing: the schema sees all."""
-        return []
+        """Refuse headers that name a secret which the tenant does not have."""
+        return list(secret_faults(config, context))
 
     def execute(self, config: Config, context: ActionContext) -> dict[str, Json]:
         """Send the event; any 2xx is success."""

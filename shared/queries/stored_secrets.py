@@ -6,15 +6,15 @@ For sessions of the worker's role: no other may read them.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, LiteralString
+from typing import Literal, LiteralString, get_args
 from uuid import UUID
 
 from psycopg import Connection
 
 from shared.sealing import Sealed
 
-Kind = Literal["signing_key"]
-KINDS: tuple[Kind, ...] = ("signing_key",)
+Kind = Literal["signing_key", "secret"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 START = UUID(int=0)
 
 
@@ -31,6 +31,13 @@ _LIST: dict[Kind, LiteralString] = {
     "signing_key": """
 SELECT id, secret, sealed_with, expires_at IS NULL OR expires_at > %(now)s
 FROM signing_key
+WHERE id > %(after)s
+ORDER BY id
+LIMIT %(limit)s
+""",
+    "secret": """
+SELECT id, value, sealed_with, true
+FROM secret
 WHERE id > %(after)s
 ORDER BY id
 LIMIT %(limit)s
@@ -55,6 +62,14 @@ ORDER BY id
 LIMIT %(limit)s
 FOR NO KEY UPDATE
 """,
+    "secret": """
+SELECT id, value, sealed_with, true
+FROM secret
+WHERE id > %(after)s AND sealed_with IS DISTINCT FROM %(current)s
+ORDER BY id
+LIMIT %(limit)s
+FOR NO KEY UPDATE
+""",
 }
 
 
@@ -73,6 +88,11 @@ _RESEAL: dict[Kind, LiteralString] = {
     "signing_key": """
 UPDATE signing_key
 SET secret = %(content)s, sealed_with = %(sealed_with)s
+WHERE id = %(id)s
+""",
+    "secret": """
+UPDATE secret
+SET value = %(content)s, sealed_with = %(sealed_with)s
 WHERE id = %(id)s
 """,
 }

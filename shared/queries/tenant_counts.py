@@ -6,7 +6,9 @@ from uuid import UUID
 
 from psycopg import Connection
 
-Counted = Literal["tables", "triggers", "trigger_rules", "commands", "tokens", "signing_keys"]
+Counted = Literal[
+    "tables", "triggers", "trigger_rules", "commands", "secrets", "tokens", "signing_keys"
+]
 
 _COUNTS: dict[Counted, LiteralString] = {
     "tables": """
@@ -27,6 +29,11 @@ WHERE tenant_id = %(tenant_id)s
     "commands": """
 SELECT count(*)
 FROM command
+WHERE tenant_id = %(tenant_id)s
+""",
+    "secrets": """
+SELECT count(*)
+FROM secret
 WHERE tenant_id = %(tenant_id)s
 """,
     "tokens": """

@@ -72,6 +72,10 @@ class _With:
         """Return the tenant's workflow, or None."""
         return self.lookup.find_workflow(name)
 
+    def has_secret(self, name: str) -> bool:
+        """Return whether the tenant has a secret of this name."""
+        return self.lookup.has_secret(name)
+
 
 def broken_references(
     conn: Connection, before: CustomTable, after: CustomTable, renames: Mapping[str, str]

@@ -10,6 +10,7 @@ from shared.domain.records import CustomTable
 from shared.domain.workflows import Workflow
 from shared.queries.commands import find_command
 from shared.queries.custom_tables import find_outline
+from shared.queries.secrets import find_secret
 from shared.queries.workflows import find_workflow
 
 
@@ -34,3 +35,7 @@ class TenantLookup:
     def find_workflow(self, name: str) -> Workflow | None:
         """Return the tenant's workflow, or None."""
         return find_workflow(self.conn, self.tenant_id, name)
+
+    def has_secret(self, name: str) -> bool:
+        """Return whether the tenant has a secret of this name."""
+        return find_secret(self.conn, self.tenant_id, name) is not None

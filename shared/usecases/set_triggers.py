@@ -33,6 +33,7 @@ from shared.domain.workflows import Workflow
 from shared.errors import Conflict, Fault, InvalidInput, StaleVersion
 from shared.queries.commands import find_command
 from shared.queries.custom_tables import find_outline, get_table, lock_table, update_definition
+from shared.queries.secrets import find_secret
 from shared.queries.tenants import share_tenant
 from shared.queries.trigger_states import lock_all_states
 from shared.queries.workflows import find_workflow
@@ -87,6 +88,10 @@ class _Stored:
     def find_command(self, name: str) -> Command | None:
         """Return the tenant's command, or None."""
         return find_command(self.conn, self.table.tenant_id, name)
+
+    def has_secret(self, name: str) -> bool:
+        """Return whether the tenant has a secret of this name."""
+        return find_secret(self.conn, self.table.tenant_id, name) is not None
 
     def find_workflow(self, name: str) -> Workflow | None:
         """Return the tenant's workflow, or None."""

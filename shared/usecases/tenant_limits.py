@@ -36,6 +36,7 @@ TABLES = TenantLimit(counted="tables", noun="tables", most=1000)
 TRIGGERS = TenantLimit(counted="triggers", noun="triggers on its tables", most=10_000)
 RULES = TenantLimit(counted="trigger_rules", noun="rules", most=1000)
 COMMANDS = TenantLimit(counted="commands", noun="commands", most=500)
+SECRETS = TenantLimit(counted="secrets", noun="secrets", most=200)
 TOKENS = TenantLimit(counted="tokens", noun="tokens that are not revoked", most=1000)
 # Each signs every webhook: a header of hundreds of signatures nobody would take.
 SIGNING_KEYS = TenantLimit(counted="signing_keys", noun="valid signing keys", most=10)

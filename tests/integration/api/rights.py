@@ -35,6 +35,7 @@ RIGHTS = {
     "bundle": _MODERATORS,
     "tokens": _MODERATORS,
     "signing-keys": _MODERATORS,
+    "secrets": _MODERATORS,
     "trigger-rules": _MODERATORS,
     "workflows": _MODERATORS,
     "commands": _MODERATORS,
@@ -87,6 +88,7 @@ AREAS = {
     "bundle": ("/bundle", "/bundle/plan", "/bundle/apply"),
     "tokens": ("/tokens", "/tokens/<uuid:token_id>"),
     "signing-keys": ("/signing-keys",),
+    "secrets": ("/secrets", "/secrets/<secret:secret_name>"),
     "trigger-rules": ("/trigger-rules", "/trigger-rules/<id:rule_id>"),
     "workflows": (
         "/workflows",
@@ -134,6 +136,7 @@ BODIES = {
         "input_schema": {"type": "object", "properties": {}},
     },
     "PATCH /commands/<id:command_id>": {"url": "https://example.com/new"},
+    "PUT /secrets/<secret:secret_name>": {"value": "v"},
     "POST /line-users": {"external_id": "{unique}"},
     "PATCH /line-users/<id:line_user_id>": {"display_name": "new"},
     "POST /events": {"name": "ordered"},

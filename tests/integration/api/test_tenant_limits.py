@@ -10,10 +10,18 @@ import pytest
 from services.api.app import create_app
 from shared.db.clock import server_now
 from shared.settings import read_settings
-from shared.usecases import manage_commands, manage_rules, manage_tables, tenant_limits, tokens
+from shared.usecases import (
+    manage_commands,
+    manage_rules,
+    manage_secrets,
+    manage_tables,
+    tenant_limits,
+    tokens,
+)
 from shared.usecases.tenant_limits import (
     COMMANDS,
     RULES,
+    SECRETS,
     SIGNING_KEYS,
     TABLES,
     TOKENS,
@@ -122,6 +130,22 @@ def test_a_restored_table_needs_room(monkeypatch, moderator):
     assert moderator.post(f"{first}/restore").status_code == 200
 
 
+def test_a_secret_of_a_new_name_needs_room_and_another_value_does_not(
+    monkeypatch, moderator, stranger
+):
+    monkeypatch.setattr(manage_secrets, "SECRETS", replace(SECRETS, most=1))
+
+    def put(name, who=moderator):
+        return who.put(f"/v1/secrets/{name}", json={"value": "v"})
+
+    assert put("first").status_code == 201
+    assert problem(put("second"))[:2] == (409, "secrets_too_many")
+    assert put("first").status_code == 200
+    assert put("second", stranger).status_code == 201
+    moderator.delete("/v1/secrets/first")
+    assert put("second").status_code == 201
+
+
 def test_triggers_of_all_tables_count_together(monkeypatch, moderator):
     monkeypatch.setattr(tenant_limits, "TRIGGERS", replace(TRIGGERS, most=3))
     one, other = new_table(moderator)[0], new_table(moderator)[0]
@@ -183,7 +207,7 @@ def test_who_has_as_many_waiting_as_it_may_adds_none(parts, moderator, stranger)
 def test_what_docs_tell_of_the_limits_is_true(monkeypatch):
     text = Path("docs/limits.md").read_text("utf-8")
 
-    for limit in (TABLES, TRIGGERS, RULES, COMMANDS, TOKENS, SIGNING_KEYS):
+    for limit in (TABLES, TRIGGERS, RULES, COMMANDS, SECRETS, TOKENS, SIGNING_KEYS):
         assert f"{limit.most:,} | 409 `{limit.counted}_too_many`" in text
     monkeypatch.setenv("DATABASE_URL", "postgresql://db/duebook")
     assert read_settings("worker").max_waiting == WaitingLimit()._most

@@ -93,7 +93,22 @@ def tenant_things(conn, tenant):
         "action_id": insert_action(conn, tenant.id, line_user_id=None),
         "idle_workflow_id": insert_workflow(conn, tenant.id),
         "chatroom_id": _chatroom(conn, tenant),
+        "secret_name": _secret(conn, tenant),
     }
+
+
+def _secret(conn, tenant):
+    name = f"{tenant.mark}-{uuid4()}"
+    insert_row(
+        conn,
+        "secret",
+        tenant_id=tenant.id,
+        name=name,
+        value=b"canary",
+        created_at=LONG_AGO,
+        updated_at=LONG_AGO,
+    )
+    return name
 
 
 def _chatroom(conn, tenant):

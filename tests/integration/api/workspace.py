@@ -110,6 +110,7 @@ def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
     schema = {"type": "object", "properties": {}}
     body = {"name": "c", "url": "https://example.com", "input_schema": schema}
     command = moderator.post("/v1/commands", json=body).json["id"]
+    moderator.put("/v1/secrets/crm_token", json={"value": "canary"})
     token = moderator.post("/v1/tokens", json={"name": "x", "role": "viewer"}).json["id"]
     contact = moderator.post("/v1/line-users", json={"external_id": "crm-1"}).json["id"]
     body = {"target_url": "https://example.com/offer"}
@@ -128,6 +129,7 @@ def a_world(conn, who, moderator, stranger, *, tenant, other_tenant):
             "trigger_id": [*_trigger_ids(who, table), "trg_ffffffffffff"],
             "change_id": [*changes, 2**63 - 1],
             "command_id": [command, 1, 2**63 - 1],
+            "secret_name": ["crm_token", "none"],
             "rule_id": [rule, rule + 1, 2**63 - 1],
             "workflow_id": [workflow, workflow + 1, 2**63 - 1],
             "version": [1, 2, 2**63 - 1],

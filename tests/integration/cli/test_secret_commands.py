@@ -1,11 +1,18 @@
-"""``duebook secrets rotate``, and what ``duebook doctor`` says of stored secrets."""
+"""``duebook secrets``, and what ``duebook doctor`` says of stored secrets."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from services.cli.main import main
 from shared.db.clock import server_now
 from shared.db.roles import SCANNER
+from shared.queries.secrets import secret_values
 from shared.queries.tenants import insert_signing_key, list_signing_secrets
 from tests.builders_db import insert_tenant
 from tests.builders_sealed import CLEAR, LOST, NEW, NEW_KEY, OLD, OLD_KEY
@@ -31,6 +38,65 @@ def add(conn):
         return tenant_id
 
     return add
+
+
+def _set(command_line, name, text):
+    runner = CliRunner(env={"DATABASE_URL": None, **command_line.environment})
+    return runner.invoke(main, ["secrets", "set", name], input=text)
+
+
+def _values(conn, tenant):
+    stored = secret_values(conn, tenant.id, ["crm_token"])
+    return [sealed.content for sealed in stored.values()]
+
+
+@pytest.mark.parametrize("text", ["canary", "canary\n", "canary\r\n"])
+def test_a_secret_is_set_from_the_standard_input(on_api, conn, tenant, text):
+    done = _set(on_api, "crm_token", text)
+
+    assert (done.exit_code, done.stdout) == (0, "secret crm_token is set\n")
+    assert _values(conn, tenant) == [b"canary"]
+
+
+def test_secrets_are_listed_without_values_and_deleted(on_api, conn, tenant):
+    _set(on_api, "crm_token", "canary")
+
+    listed = on_api.told("secrets")
+    shown = on_api.run("secrets")
+    deleted = on_api.told("secrets", "delete", "crm_token")
+
+    assert [set(secret) for secret in listed] == [{"name", "created_at", "updated_at"}]
+    assert "crm_token" in shown.stdout
+    assert "canary" not in shown.stdout
+    assert deleted == {"name": "crm_token", "deleted": True}
+    assert _values(conn, tenant) == []
+    assert on_api.run("secrets", "list").stdout == "no secrets\n"
+
+
+@pytest.mark.parametrize(("name", "text"), [("a/b", "x"), ("crm_token", ""), ("crm_token", "a\nb")])
+def test_what_is_no_name_or_no_value_is_refused_in_a_line(on_api, conn, tenant, name, text):
+    done = _set(on_api, name, text)
+
+    assert done.exit_code in (1, 2)
+    assert _values(conn, tenant) == []
+
+
+def test_a_secret_is_set_on_a_database_and_encrypted(operator, conn, tenant):
+    local = operator(BOTH)
+    local.environment["DUEBOOK_TENANT"] = "ours"
+
+    done = subprocess.run(
+        [Path(sys.executable).with_name("duebook"), "secrets", "set", "crm_token"],
+        env={"PATH": os.environ["PATH"], **local.environment},
+        input="canary\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    sealed = secret_values(conn, tenant.id, ["crm_token"])["crm_token"]
+    assert (sealed.sealed_with, NEW.open(sealed)) == (NEW.current, b"canary")
 
 
 def _check(command_line):

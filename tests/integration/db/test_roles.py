@@ -257,6 +257,15 @@ def test_secrets_are_read_by_the_worker_alone(tenants, session):
     for role in (API, SCANNER):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             session(role).execute("UPDATE signing_key SET secret = '', sealed_with = 'x'")
+        for statement in (
+            "SELECT value FROM secret",
+            "SELECT FROM secret WHERE value = 'v'",
+            "UPDATE secret SET value = value || 'x'",
+            "DELETE FROM secret RETURNING value",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                session(role).execute(statement)
+    assert len(session(WORKER).execute("SELECT value FROM secret").fetchall()) == 2
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -99,6 +99,7 @@ ERRANDS = [
     ],
     [
         *plainly("commands.register", "commands.alter", "commands.delete"),
+        *plainly("secrets.set", "secrets.list", "secrets.delete"),
         *plainly("trackingLinks.create", "trackingLinks.follow", "trackingLinks.get"),
         *plainly("tokens.issue", "tokens.revoke"),
         *plainly("bundle.export", "bundle.plan", "bundle.apply"),

@@ -7,6 +7,7 @@ from uuid import UUID
 from tests.integration.api.callers import COLUMNS
 
 CHATROOM = "11111111-1111-4111-8111-111111111111"
+SECRET = "crm_token"
 # Nobody listens there: a call of it fails at once, and for now.
 AWAY = "http://127.0.0.1:9/hook"
 NAMES = [column["name"] for column in COLUMNS]
@@ -165,6 +166,7 @@ class Maker:
         actions = [
             notify,
             {"type": "webhook", "url": AWAY},
+            {"type": "webhook", "url": AWAY, "headers": {"X-Key": {"secret": SECRET}}},
             {"type": "api_call", "url": AWAY, "method": "GET"},
             {"type": "create_record", "table_id": table, "data": {"amount": 1}},
         ]
@@ -253,6 +255,9 @@ class Maker:
 
     def _tokens_issue(self):
         return {"name": self._name(), "role": self._chance.choice(["viewer", "moderator"])}
+
+    def _secrets_set(self):
+        return {"value": f"canary-{self._chance.getrandbits(60)}"}
 
     def _commands_register(self):
         name = self._name().replace(" ", "_")

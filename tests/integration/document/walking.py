@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlencode
 from uuid import uuid4
 
-from tests.integration.document.making import CHATROOM, Maker
+from tests.integration.document.making import CHATROOM, SECRET, Maker
 
 _STRANGE = {"integer": [1, 2**63 - 1], "string": [CHATROOM, "x" * 32]}
 
@@ -31,6 +31,7 @@ class Found:
         self.remembered = {}
         for scope in ("tenant", "channel"):
             self._of(scope, "chatroom_id").append(Place(ids={"chatroom_id": CHATROOM}, told={}))
+            self._of(scope, "secret_name").append(Place(ids={"secret_name": SECRET}, told={}))
 
     def enter(self, scope, *, astray):
         """Go on in a scope; ``astray``: now and then one looks for what the other has."""

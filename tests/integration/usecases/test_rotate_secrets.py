@@ -8,6 +8,7 @@ from psycopg.errors import LockNotAvailable
 from shared.db.connection import connect
 from shared.db.roles import WORKER
 from shared.errors import InvalidInput
+from shared.queries.secrets import insert_secret, replace_secret, secret_values
 from shared.queries.tenants import expire_signing_keys, insert_signing_key, list_signing_secrets
 from shared.usecases import rotate_secrets as rotation
 from shared.usecases.rotate_secrets import Kept, Rotated, rotate_secrets, survey_secrets
@@ -51,6 +52,38 @@ def test_all_are_encrypted_under_the_first_key_and_say_the_same(conn, worker, ad
     assert first == Rotated(encrypted=5, unreadable=0)
     assert again == Rotated(encrypted=0, unreadable=0)
     assert [(tenant_id, _opened(conn, NEW, tenant_id)) for tenant_id, _ in added] == added
+
+
+def test_secrets_of_tenants_are_rotated_and_counted_with_the_rest(conn, worker, add):
+    tenant_id = add(OLD)
+    for name, sealer in (("old", OLD), ("lost", LOST), ("clear", CLEAR)):
+        value = sealer.seal(name.encode())
+        insert_secret(conn, tenant_id=tenant_id, name=name, value=value, now=NOW)
+
+    kept = survey_secrets(worker, ROTATING, now=NOW)
+    rotated = rotate_secrets(worker, ROTATING, now=NOW)
+
+    assert kept == Kept(stored=4, in_the_clear=1, under_other_keys=2, unreadable=1)
+    assert rotated == Rotated(encrypted=3, unreadable=1)
+    stored = secret_values(conn, tenant_id, ["old", "lost", "clear"])
+    assert {name: NEW.open(stored[name]) for name in ("old", "clear")} == {
+        "old": b"old",
+        "clear": b"clear",
+    }
+    assert LOST.open(stored["lost"]) == b"lost"
+
+
+def test_a_secret_that_is_set_meanwhile_is_waited_for_and_kept(conn, worker, add):
+    tenant_id = add(NEW)
+    insert_secret(conn, tenant_id=tenant_id, name="s", value=OLD.seal(b"old"), now=NOW)
+
+    with conn.transaction():
+        replace_secret(conn, tenant_id=tenant_id, name="s", value=OLD.seal(b"new"), now=NOW)
+        with pytest.raises(LockNotAvailable):
+            rotate_secrets(worker, ROTATING, now=NOW)
+    rotate_secrets(worker, ROTATING, now=NOW)
+
+    assert NEW.open(secret_values(conn, tenant_id, ["s"])["s"]) == b"new"
 
 
 def test_what_no_key_opens_stays_as_it_is(conn, worker, add, monkeypatch):

@@ -38,6 +38,9 @@ class Known:
             updated_at=LONG_AGO,
         )
 
+    def has_secret(self, name):
+        return name in CASES["secrets"]
+
     def find_workflow(self, name):
         if name not in self.workflows:
             return None
