@@ -85,7 +85,7 @@ def test_a_step_comes_with_its_execution_and_the_links_of_it(conn, tenant):
         workflow_version=1,
         node_path="0",
         context={"order": 4},
-        started_at=NOW,
+        started_at=LONG_AGO,
     )
     assert action.links == {"offer": "t" * 32}
 
