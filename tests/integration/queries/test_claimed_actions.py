@@ -6,6 +6,7 @@ from psycopg.types.json import Jsonb
 
 from shared.domain.scheduled_actions import Execution
 from shared.queries.claimed_actions import load_claimed
+from tests.builders import LONG_AGO
 from tests.builders_db import (
     NOW,
     insert_definition,
