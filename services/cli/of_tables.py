@@ -1,5 +1,6 @@
 """What belongs to a table and is asked for by its number alone: all tables are asked then."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,6 +8,8 @@ from services.cli.api import TABLES, Api, Refused, find_table
 from shared.errors import AppError
 
 Table = dict[str, Any]
+
+_TRIGGER_ID = re.compile("trg_[0-9a-f]{12}")
 
 
 def asked_tables(api: Api, table: str | None) -> list[Table]:
@@ -31,43 +34,43 @@ def find_of_table(
     raise AppError(f"there is no {what} {id}", code=f"{what.replace(' ', '_')}_not_found")
 
 
-def find_trigger(api: Api, tables: Sequence[Table], name_or_id: str) -> tuple[Table | None, str]:
-    """Return the trigger of these tables with this id or name: its table, and its id.
+def find_trigger(api: Api, tables: list[Table], name_or_id: str) -> tuple[list[Table], str]:
+    """Return those of the tables that may have the trigger with this id or name, and its id.
 
-    An id may be of a removed one, then without a table. Raises AppError when no trigger has the
-    name, or several have it.
+    An id is looked up nowhere: it may be of a removed trigger, and bundles bring one to several
+    tables. Raises AppError when no trigger has the name, or several have it.
     """
+    if _TRIGGER_ID.fullmatch(name_or_id):
+        return tables, name_or_id
     found = [
         (table, str(trigger["id"]))
         for table in tables
         for trigger in api.call("GET", f"{TABLES}/{table['id']}/triggers")["triggers"]
-        if name_or_id in (trigger.get("id"), trigger.get("name"))
+        if trigger.get("name") == name_or_id
     ]
     if len(found) > 1:
         ids = ", ".join(id for _, id in found)
         raise AppError(
             f"several triggers are named '{name_or_id}': {ids}", code="trigger_ambiguous"
         )
-    if found:
-        return found[0]
-    if name_or_id.startswith("trg_"):
-        return None, name_or_id
-    has_none = f"table '{tables[0]['name']}' has no" if len(tables) == 1 else "no table has a"
-    raise AppError(f"{has_none} trigger '{name_or_id}'", code="trigger_not_found")
+    if not found:
+        has_none = f"table '{tables[0]['name']}' has no" if len(tables) == 1 else "no table has a"
+        raise AppError(f"{has_none} trigger '{name_or_id}'", code="trigger_not_found")
+    return [found[0][0]], found[0][1]
 
 
 def newest_of_tables(
     api: Api,
-    table: str | None,
+    tables: Sequence[Table],
     *,
     path: Callable[[Table], str],
     query: dict[str, Any],
     limit: int,
 ) -> list[dict[str, Any]]:
-    """Return what is listed below the path of a table, or of all, each with its table's name."""
+    """Return what is listed below the paths of tables, each with its table's name."""
     found = [
         {**one, "table": owner["name"]}
-        for owner in asked_tables(api, table)
+        for owner in tables
         for one in api.items(path(owner), query=query, limit=limit)
     ]
     return sorted(found, key=lambda one: -one["id"])[:limit]

@@ -7,7 +7,7 @@ import click
 
 from services.cli.api import TABLES, api_of_moderator, api_option, find_table
 from services.cli.default_group import ListsByDefault
-from services.cli.of_tables import find_of_table, move_each, newest_of_tables
+from services.cli.of_tables import asked_tables, find_of_table, move_each, newest_of_tables
 from services.cli.output import json_option, say_json, say_members, say_table
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -57,7 +57,8 @@ def list_(
     """List staged changes, the newest first, of TABLE (name or id) or of all tables."""
     api = api_of_moderator(api_url)
     query = {"status": status, "operation": operation, "record_id": record, "run_id": run}
-    found = newest_of_tables(api, table, path=_path, query=query, limit=limit)
+    tables = asked_tables(api, table)
+    found = newest_of_tables(api, tables, path=_path, query=query, limit=limit)
     _say(found, as_json=as_json)
 
 

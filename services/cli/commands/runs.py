@@ -56,15 +56,15 @@ def list_(
 ) -> None:
     """List runs, the newest first, of TABLE (name or id) or of all tables."""
     api = api_of_moderator(api_url)
+    tables = asked_tables(api, table)
     if trigger is not None:
-        owner, trigger = find_trigger(api, asked_tables(api, table), trigger)
-        table = table if owner is None else owner["id"]
+        tables, trigger = find_trigger(api, tables, trigger)
     query = {
         "status": "stuck" if stuck else status,
         "trigger_id": trigger,
         "record_id": record,
     }
-    found = newest_of_tables(api, table, path=_path, query=query, limit=limit)
+    found = newest_of_tables(api, tables, path=_path, query=query, limit=limit)
     _say(found, as_json=as_json)
 
 

@@ -69,6 +69,23 @@ def test_runs_of_a_trigger_are_found_by_its_name(on_api, conn, tenant, other_tab
         assert (refused.exit_code, told in refused.output) == (1, True)
 
 
+def test_an_id_of_a_trigger_is_that_of_each_table_which_a_bundle_brought_it_to(
+    on_api, conn, tenant
+):
+    tables = [
+        insert_table(conn, tenant_id=tenant.id, name=name, triggers=[_HOURLY])
+        for name in ("orders", "cases", "copies")
+    ]
+    orders, cases, _ = (a_run(conn, one, trigger_id=_HOURLY["id"]) for one in tables)
+    conn.execute("UPDATE custom_table SET triggers = NULL WHERE name = 'copies'")
+
+    assert ids(on_api.told("runs", "orders", "--trigger", _HOURLY["id"])) == [orders]
+    assert len(on_api.told("runs", "--trigger", _HOURLY["id"])) == 3
+    named = on_api.run("runs", "--trigger", "hourly")
+    assert (named.exit_code, "several triggers are named 'hourly'" in named.output) == (1, True)
+    assert ids(on_api.told("runs", "cases", "--trigger", "hourly")) == [cases]
+
+
 def test_runs_are_filtered(on_api, conn, table):
     pending, done, failed = (
         a_run(conn, table, status=status) for status in ("pending", "done", "failed")
