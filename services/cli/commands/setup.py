@@ -69,7 +69,7 @@ def settings(as_json: bool) -> None:
         for name, key in KEYS.items()
     ]
     if as_json:
-        say_json({"items": rows})
+        say_json(rows)
         return
     for row in rows:
         row["default"] = "required" if row["required_by"] else row["default"]

@@ -10,6 +10,7 @@ from services.api.openapi import build_document
 from shared.db.migrate import known_migrations
 from shared.settings import Settings
 from shared.usecases.set_triggers import set_triggers
+from shared.usecases.tick import RECORD_LIMIT, TABLE_LIMIT
 from shared.usecases.tokens import authenticate
 from tests.builders_db import LONG_AGO, insert_run, insert_table
 from tests.builders_staged import insert_change
@@ -31,7 +32,7 @@ def test_migrate_applies_what_is_missing_and_then_nothing(empty_database_url):
 def test_the_keys_of_the_environment_are_listed_without_one():
     listed = CommandLine().run("settings", "--json")
 
-    items = {item["key"]: item for item in json.loads(listed.stdout)["items"]}
+    items = {item["key"]: item for item in json.loads(listed.stdout)}
     assert set(items) == {field.name.upper() for field in fields(Settings)}
     assert items["PUBLIC_URL"]["default"] == "http://API_HOST:API_PORT"
     assert (items["RATE_LIMIT"]["default"], items["RATE_LIMIT"]["read_by"]) == (12_000, "api")
@@ -46,6 +47,13 @@ def test_openapi_needs_no_server_and_no_database():
     done = CommandLine().run("openapi")
 
     assert json.loads(done.stdout) == build_document()
+
+
+def test_the_help_of_tick_tells_its_defaults():
+    told = " ".join(CommandLine().run("tick", "--help").stdout.split())
+
+    assert f"those scanned longest ago. [default: {TABLE_LIMIT}]" in told
+    assert f"page of a date trigger. [default: {RECORD_LIMIT}]" in told
 
 
 def test_tick_creates_the_runs_that_are_due(on_database, conn):
