@@ -1,12 +1,14 @@
 """What pages list is what the code declares: `make docs` would change nothing."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from shared.observability.metrics import DECLARED
 from tests.architecture.source import ROOT
 from tests.monitoring.names import declared
+from tests.pages import settings
 from tests.pages.__main__ import PAGES
 from tests.pages.generated import quotation, with_part
 
@@ -30,6 +32,15 @@ def test_what_was_changed_by_hand_is_written_anew(name):
 def test_a_page_without_the_place_of_a_part_is_refused():
     with pytest.raises(ValueError, match="0 parts metrics"):
         with_part("# Metrics\n", "metrics", "- one")
+
+
+def test_a_key_that_no_table_would_list_is_refused(monkeypatch):
+    page = (ROOT / "docs/settings.md").read_text("utf-8")
+    both = replace(settings.KEYS["API_PORT"], read_by=("api", "scanner"))
+    monkeypatch.setattr(settings, "KEYS", {**settings.KEYS, "API_PORT": both})
+
+    with pytest.raises(ValueError, match="no table has API_PORT"):
+        settings.settings_page(page)
 
 
 def test_a_comparison_begins_no_quotation_within_a_quotation():

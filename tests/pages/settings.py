@@ -14,7 +14,9 @@ _READERS = {
 
 
 def settings_page(page):
-    """Return docs/settings.md with its tables of keys."""
+    """Return docs/settings.md with its tables of keys. Raises ValueError if a key is in none."""
+    if homeless := [name for name, key in KEYS.items() if key.read_by not in _READERS.values()]:
+        raise ValueError(f"no table has {', '.join(homeless)}")
     return with_part(page, "keys", "\n\n".join(map(_section, _READERS)))
 
 
