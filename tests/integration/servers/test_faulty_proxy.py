@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from shared.lifecycle import wait_until
 from tests.servers.faulty_proxy import ANSWERS, QUESTIONS, faulty_proxy
 
 SECONDS = 30
@@ -75,6 +76,7 @@ def test_one_way_may_be_silent_alone(proxy, server, way, is_heard):
         assert _ask(client) == b"hello"
         proxy.be_silent(way)
         client.sendall(b"what")
+        assert not is_heard or wait_until(lambda: b"what" in server[1], seconds=SECONDS)
         client.settimeout(0.3)
         with pytest.raises(TimeoutError):
             client.recv(100)
