@@ -17,7 +17,7 @@ WITH circle AS (
     ORDER BY lap, id
     LIMIT 1000
 ), waiting AS MATERIALIZED (
-    SELECT circle.id AS tenant, %(limit)s::bigint * 10 / count(*) OVER () + 1 AS share
+    SELECT circle.id AS tenant_id, %(limit)s::bigint * 10 / count(*) OVER () + 1 AS share
     FROM circle
     CROSS JOIN LATERAL (
         SELECT {group}, {at}
@@ -34,10 +34,10 @@ WITH circle AS (
         SELECT {keys}, {at}, row_number() OVER (ORDER BY {group}, {at}, {keys}) AS turn
         FROM {table}
         WHERE {waits}
-            AND ({group}, {at}) >= (tenant{rest}, '-infinity'::timestamptz)
-            AND ({group}, {at}) <= (tenant{rest}, {now})
+            AND ({group}, {at}) >= (waiting.tenant_id{rest}, '-infinity'::timestamptz)
+            AND ({group}, {at}) <= (waiting.tenant_id{rest}, {now})
         ORDER BY {group}, {at}, {keys}
-        LIMIT least(share, %(limit)s)
+        LIMIT least(waiting.share, %(limit)s)
     ) AS turns
     ORDER BY turn, {at}, {keys}
     LIMIT %(limit)s

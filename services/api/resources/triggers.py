@@ -168,8 +168,8 @@ def _dry_run(call: Call, on_existing: OnExisting) -> Answer:
 
 def _preview(call: Call) -> Answer:
     table, record_limit = table_of(call), call.query["record_limit"]
-    is_rare = is_long(table, record_limit=record_limit)
-    with call.questions.turn(table.tenant_id) if is_rare else nullcontext():
+    waits = is_long(table, record_limit=record_limit)
+    with call.questions.turn(table.tenant_id) if waits else nullcontext():
         body = preview(call.conn, table, record_limit=record_limit, now=call.now)
     return Answer(body=body)
 
