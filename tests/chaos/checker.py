@@ -4,8 +4,8 @@ A *double* is an effect that was had before. Of one in our database there is no 
 come again, under the same key, if between the claim that made the earlier one and the claim that
 made the later one its receiver lost the answer, or a fault struck the worker that made the earlier
 one (killed, frozen, or its way to the database cut, silent or without answers) or the database
-itself. Nothing else excuses it: no fault of another worker, of a scanner, of the API, the broker or
-Redis, and not the end of a worker that was told to stop.
+itself, a second of its aftermath included. Nothing else excuses it: no fault of another worker, of
+a scanner, of the API, the broker or Redis, and not the end of a worker that was told to stop.
 """
 
 import re

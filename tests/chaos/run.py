@@ -24,6 +24,7 @@ from tests.chaos.world import World
 _READY_SECONDS = 120.0
 _OBSERVE_SECONDS = 1.0
 _VERIFY_EVERY = 20
+_TIMELINE = "timeline.txt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,12 +73,13 @@ class Report:
 
 
 def run(options):
-    """Carry out a run and return its report; everything about it is in its folder."""
-    options.folder.mkdir(parents=True, exist_ok=True)
-    for old in options.folder.glob("*"):
-        old.unlink()
+    """Carry out a run and return its report; everything about it is in its folder.
+
+    What an earlier run left there goes. Raises ValueError for a folder that has anything else.
+    """
+    clear(options.folder)
     with ExitStack() as stack:
-        timeline = Timeline(options.folder / "timeline.txt")
+        timeline = Timeline(options.folder / _TIMELINE)
         stack.callback(timeline.close)
         timeline.write("run", f"{options}")
         receiver = stack.enter_context(running_receiver(options.seed))
@@ -85,6 +87,15 @@ def run(options):
         world = World(servers, logs=options.folder, settings=options.settings(receiver))
         stack.callback(world.close)
         return _Run(options, timeline, receiver, servers, world).carry_out()
+
+
+def clear(folder):
+    """Make it an empty folder, unless it has something that is not of a run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()) and not (folder / _TIMELINE).is_file():
+        raise ValueError(f"{folder} is not empty, and not of an earlier run")
+    for old in folder.iterdir():
+        old.unlink()
 
 
 class _Run:
