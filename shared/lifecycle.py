@@ -14,6 +14,11 @@ def monotonic() -> float:
     return time.monotonic()
 
 
+def pause(seconds: float) -> None:
+    """Wait, however much somebody wishes to stop: for moments that nobody would notice."""
+    time.sleep(seconds)
+
+
 class Stop:
     """The wish to stop, shared by every loop of a process.
 
@@ -78,7 +83,7 @@ def wait_until(
     while not condition():
         if monotonic() >= deadline:
             return False
-        time.sleep(every_seconds)
+        pause(every_seconds)
     return True
 
 

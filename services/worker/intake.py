@@ -1,16 +1,23 @@
 """Claims: what this worker takes from the rows that are due, under a lease of its own."""
 
 from collections.abc import Callable, Sequence
-from typing import TypedDict
+from typing import Protocol, TypedDict
 from uuid import UUID, uuid4
 
+import structlog
 from psycopg import Connection
 
 from services.worker.holdings import Held, Holdings
 from shared.domain.staged_changes import ApprovedChange
 from shared.domain.work import Claimed, Reference, ReferenceKind, WorkKind
-from shared.lifecycle import monotonic
+from shared.lifecycle import monotonic, pause
 from shared.queries import approved_changes, claimed_actions, claims, scheduled_actions, work
+
+# Whoever looks for due rows keeps those locked, to its commit, that another one has just announced:
+# a reference may come while its row is passed over, and would wait for its next announcement.
+_LOCKED_PAUSES = (0.005, 0.02, 0.1)
+
+_log = structlog.get_logger()
 
 
 class _Lease(TypedDict):
@@ -18,6 +25,12 @@ class _Lease(TypedDict):
     lease_token: UUID
     lease_seconds: float
     external_types: Sequence[str]
+
+
+class _ClaimOffered(Protocol):
+    def __call__(
+        self, conn: Connection, references: Sequence[Reference], lease: _Lease
+    ) -> Sequence[Claimed]: ...
 
 
 class Claimer:
@@ -52,13 +65,17 @@ class Claimer:
         if kind == "staged_change":
             return self._offer(lambda conn: approved_changes.list_approved(conn, references))
 
-        def runs(conn: Connection, lease: _Lease) -> Sequence[Claimed]:
+        def runs(
+            conn: Connection, references: Sequence[Reference], lease: _Lease
+        ) -> Sequence[Claimed]:
             return claims.claim(conn, references, **lease)
 
-        def actions(conn: Connection, lease: _Lease) -> Sequence[Claimed]:
+        def actions(
+            conn: Connection, references: Sequence[Reference], lease: _Lease
+        ) -> Sequence[Claimed]:
             return _decided(conn, claims.claim_actions(conn, references, **lease), lease)
 
-        return self._claim(kind, runs if kind == "trigger_run" else actions)
+        return self._claim_offered(kind, references, runs if kind == "trigger_run" else actions)
 
     def claim_due(
         self, *, kind: ReferenceKind, urgent: bool, limit: int, fairly: bool
@@ -84,6 +101,31 @@ class Claimer:
         """Close the session."""
         if self._conn:
             self._conn.close()
+
+    def _claim_offered(
+        self, kind: WorkKind, references: Sequence[Reference], claim: _ClaimOffered
+    ) -> list[Claimed]:
+        """Claim references, and once more those whose rows were only locked for a moment."""
+
+        def take(references: Sequence[Reference]) -> list[Claimed]:
+            return self._claim(kind, lambda conn, lease: claim(conn, references, lease))
+
+        claimed = take(references)
+        for seconds in _LOCKED_PAUSES:
+            if len(claimed) == len(references):
+                break
+            try:
+                known = {one.id for one in claimed}
+                missed = [reference for reference in references if reference.id not in known]
+                locked = claims.list_offered(self._session(), missed, kind=kind)
+                if not locked:
+                    break
+                pause(seconds)
+                claimed += take(locked)
+            except Exception as error:  # what is held already must get to its threads
+                _log.warning("locked_not_claimed", reason=str(error))
+                break
+        return claimed
 
     def _claim(
         self, kind: WorkKind, claim: Callable[[Connection, _Lease], Sequence[Claimed]]

@@ -10,12 +10,12 @@ from typing import Any
 from uuid import UUID
 
 from psycopg import Connection, Cursor
-from psycopg.rows import RowMaker, dict_row
+from psycopg.rows import RowMaker, args_row, dict_row
 
 from shared.domain.runs import ClaimedRun
-from shared.domain.work import Reference
+from shared.domain.work import Reference, WorkKind
 from shared.queries.announcements import FAIREST_DUE, OLDEST_DUE
-from shared.queries.life_cycle import made_for
+from shared.queries.life_cycle import for_both, made_for
 
 _OFFERED = """
 WITH due AS MATERIALIZED (
@@ -209,6 +209,24 @@ def claim_actions(
     """pending -> processing: as ``claim``, of scheduled actions; return their ids."""
     lease = _lease(worker_id, lease_token, lease_seconds, external_types)
     return [id for (id,) in conn.execute(_CLAIM_OFFERED_ACTIONS, _offered(references) | lease)]
+
+
+_STILL_OFFERED = for_both("""
+SELECT work.id, work.lease_token AS token
+FROM unnest(%(ids)b::bigint[], %(tokens)b::uuid[]) AS reference (id, token)
+JOIN {table} AS work
+    ON work.id = reference.id
+    AND work.lease_token = reference.token
+    AND work.next_attempt_at <= clock_timestamp()
+""")
+
+
+def list_offered(
+    conn: Connection, references: Sequence[Reference], *, kind: WorkKind
+) -> list[Reference]:
+    """Return which of the references a claim would take, were their rows not locked just now."""
+    with conn.cursor(row_factory=args_row(Reference)) as cursor:
+        return cursor.execute(_STILL_OFFERED[kind], _offered(references)).fetchall()
 
 
 _TAKE_RUN = _TAKEN + _CLAIM + _OPEN_RUN + _OF_TAKEN + _CLAIMED_RUN
