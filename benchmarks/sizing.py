@@ -40,6 +40,7 @@ def main():
         node = stack.enter_context(running_node())
         redis = stack.enter_context(running_redis())
         installation = Installation(database, node=node, redis=redis)
+        stack.callback(installation.disk.close)
         with installation.running():
             rows = [idle(installation), *memory(installation, "idle")]
             work = Work(installation, options.count)
