@@ -6,7 +6,7 @@ from uuid import UUID
 
 from shared.domain.columns import Column
 from shared.domain.line_users import LineUser
-from shared.domain.records import CustomTable, Record
+from shared.domain.records import CustomTable
 from shared.domain.runs import ClaimedRun
 from shared.domain.triggers import TriggerState, read_trigger
 
@@ -64,20 +64,6 @@ def a_line_user(**parts):
         "deleted_at": None,
     }
     return LineUser(**line_user | parts)
-
-
-def a_record(**parts):
-    """Return a live record without cells."""
-    record = {
-        "id": 1,
-        "table_id": TABLE_ID,
-        "data": {},
-        "version": 1,
-        "created_at": LONG_AGO,
-        "updated_at": LONG_AGO,
-        "deleted_at": None,
-    }
-    return Record(**record | parts)
 
 
 AN_ACTION = {"type": "webhook", "url": "https://example.com/hook"}

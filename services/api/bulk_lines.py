@@ -37,9 +37,6 @@ class Line:
     fault: Fault | None = None
 
 
-Reader = Callable[[Iterator[bytes], tuple[Column, ...]], Iterator[Line]]
-
-
 def read_json_lines(pieces: Iterator[bytes], columns: tuple[Column, ...]) -> Iterator[Line]:
     """Yield the lines of a JSON Lines body: an object by column name each; blank ones are skipped.
 

@@ -38,7 +38,6 @@ from shared.domain.faults import in_document_order
 from shared.errors import Fault, InvalidInput
 from shared.observability.host_clock import compare
 
-_EMPTY = b"{}"
 _log = structlog.get_logger()
 
 # Sorting more faults than anybody reads costs more than finding them.

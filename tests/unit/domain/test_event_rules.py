@@ -204,9 +204,6 @@ def test_a_condition_is_refused(wrong, pointer, message):
     assert told(fine, wrong) == [("when_predicate_invalid", f"/conditions/1{pointer}", message)]
 
 
-TOO_LARGE = "conditions have at most 32768 characters together"
-
-
 def test_conditions_have_a_size_together():
     room = MAX_CONDITIONS_TEXT - len(json.dumps([condition("event.name", "eq", "")]))
 
