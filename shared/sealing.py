@@ -6,11 +6,14 @@ What is stored names the key that it is encrypted under: both kinds live side by
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
-
-from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from typing import TYPE_CHECKING
 
 from shared.errors import Unavailable
+
+if TYPE_CHECKING:
+    from cryptography.fernet import MultiFernet
 
 # The library reads two keys in a row as the first.
 _KEY = re.compile(r"[A-Za-z0-9_-]{43}=")
@@ -31,16 +34,21 @@ class Sealer:
     """
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
-        texts = list(keys)
-        if not all(map(_KEY.fullmatch, texts)):
+        self._keys = tuple(keys)
+        if not all(map(_KEY.fullmatch, self._keys)):
             raise ValueError("a key is 32 bytes in URL-safe base64")
-        fernets = [Fernet(text) for text in texts]
-        self._fernet = MultiFernet(fernets) if fernets else None
-        self.current = key_name(texts[0]) if texts else None
+        self.current = key_name(self._keys[0]) if self._keys else None
+
+    @cached_property
+    def _fernet(self) -> "MultiFernet":
+        # Eight MiB, which no process is to hold that encrypts nothing.
+        from cryptography.fernet import Fernet, MultiFernet
+
+        return MultiFernet([Fernet(key) for key in self._keys])
 
     def seal(self, content: bytes) -> Sealed:
         """Return the content as it is to be stored."""
-        if self._fernet is None:
+        if self.current is None:
             return Sealed(content=content, sealed_with=None)
         return Sealed(content=self._fernet.encrypt(content), sealed_with=self.current)
 
@@ -48,13 +56,19 @@ class Sealer:
         """Return what was sealed; raises Unavailable ``secret_sealed`` when no key fits."""
         if sealed.sealed_with is None:
             return sealed.content
+        opened = self._decrypted(sealed.content) if self._keys else None
+        if opened is None:
+            message = f"no key of ENCRYPTION_KEYS opens what {sealed.sealed_with} has encrypted"
+            raise Unavailable(message, code="secret_sealed")
+        return opened
+
+    def _decrypted(self, content: bytes) -> bytes | None:
+        from cryptography.fernet import InvalidToken
+
         try:
-            if self._fernet is not None:
-                return self._fernet.decrypt(sealed.content)
+            return self._fernet.decrypt(content)
         except InvalidToken:
-            pass
-        message = f"no key of ENCRYPTION_KEYS opens what {sealed.sealed_with} has encrypted"
-        raise Unavailable(message, code="secret_sealed")
+            return None
 
 
 def key_name(text: str) -> str:

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from shared.errors import Unavailable
@@ -5,6 +8,17 @@ from shared.sealing import Sealer
 from tests.builders_sealed import CLEAR, LOST, NEW, NEW_KEY, OLD, ROTATING
 
 SECRET = b"\x00 a secret \xff"
+_LOADED = """
+import sys
+import services.api.app, services.scanner.process, services.worker.process
+from shared.sealing import Sealer
+
+clear, sealer = Sealer(), Sealer([sys.argv[1]])
+clear.open(clear.seal(b"x"))
+print([name for name in sys.modules if name == "cryptography.fernet"])
+sealer.open(sealer.seal(b"x"))
+print([name for name in sys.modules if name == "cryptography.fernet"])
+"""
 
 
 def test_without_a_key_it_is_kept_in_the_clear_and_says_so():
@@ -52,3 +66,11 @@ def test_what_is_no_key_is_refused(text):
 
 def test_a_stored_secret_shows_in_no_text_about_it():
     assert "secret" not in repr(CLEAR.seal(SECRET)).replace("sealed_with", "")
+
+
+def test_the_package_that_encrypts_is_loaded_by_nobody_without_keys_and_by_no_check_of_a_key():
+    told = subprocess.run(
+        [sys.executable, "-c", _LOADED, NEW_KEY], capture_output=True, text=True, check=True
+    )
+
+    assert told.stdout == "[]\n['cryptography.fernet']\n"
