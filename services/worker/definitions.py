@@ -28,10 +28,14 @@ class UnknownForm(AppError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """What a run executes: the trigger as it was stored, and the columns its row had."""
+    """What a run executes: the trigger as it was stored, and the columns its row had.
+
+    ``keyed_by_write``: the keys of its calls have the instant of the write that fired it.
+    """
 
     trigger: Mapping[str, Any]
     columns: tuple[Column, ...]
+    keyed_by_write: bool = False
 
     @property
     def actions(self) -> list[dict[str, Any]]:
@@ -89,4 +93,8 @@ def _read(body: Mapping[str, Any]) -> Definition:
     if body["v"] != _FORM:
         raise UnknownForm(f"the frozen definition has form {body['v']}, this release reads {_FORM}")
     columns = tuple(column_from_json(column) for column in body["columns"])
-    return Definition(trigger=body["trigger"], columns=columns)
+    return Definition(
+        trigger=body["trigger"],
+        columns=columns,
+        keyed_by_write=body.get("keyed_by_write", False),
+    )

@@ -15,7 +15,6 @@ from shared.domain.instants import instant_text
 from shared.domain.runs import MAX_ERROR, ClaimedRun, clean_text, idempotency_key
 from shared.domain.strict_json import Json
 from shared.domain.templates import TemplateContext
-from shared.domain.triggers import EVENTS
 
 TABLE_GONE = "trigger config no longer exists"
 
@@ -120,6 +119,6 @@ class RunScript:
             trigger_id=run.trigger_id,
             record_id=run.record_id,
             identity=run.identity,
-            written_at=run.scheduled_for if run.kind in EVENTS else None,
+            written_at=run.scheduled_for if self.definition.keyed_by_write else None,
             position=position,
         )

@@ -10,12 +10,17 @@ from shared.domain.strict_json import Json
 
 
 def definition_body(trigger: Mapping[str, Any], columns: Iterable[Column]) -> dict[str, Json]:
-    """Return what a run executes, frozen: a trigger in stored form and the columns it names."""
-    return {
+    """Return what a run executes, frozen: a trigger in stored form and the columns it names.
+
+    ``keyed_by_write`` says that the keys of its calls have the instant of the write that fired it;
+    those of runs that were frozen without it never had, and must not change between two attempts.
+    """
+    body: dict[str, Json] = {
         "v": 1,
         "trigger": dict(trigger),
         "columns": [column.to_json() for column in columns],
     }
+    return body if trigger["on"] == "schedule" else body | {"keyed_by_write": True}
 
 
 def definition_hash(body: Mapping[str, Json]) -> bytes:

@@ -198,8 +198,9 @@ def idempotency_key(
     """Return the key of an action's outgoing requests: 64 hex digits, the same at every attempt.
 
     It does not name the run, so that it survives the loss of the row. ``written_at`` is the instant
-    of the write that caused the run, None on a schedule: a database that was restored gives ids and
-    versions out again, and another write is to be another call. ``position`` is from 0.
+    of the write that caused the run; None on a schedule, and for what was frozen before keys had
+    it. A database that was restored gives ids and versions out again, and another write is to be
+    another call. ``position`` is from 0.
     """
     parts = [str(tenant_id), str(table_id), trigger_id, record_id, identity, position]
     if written_at is not None:

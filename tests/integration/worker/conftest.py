@@ -47,11 +47,11 @@ class Bench:
     claimer: Claimer
     may_begin: object = field(default=lambda: True)
 
-    def insert(self, *actions, table=None, data=None, when=(), **columns):
+    def insert(self, *actions, table=None, data=None, when=(), on="record_created", **columns):
         """Insert a due run of these actions on a new record, and return its id."""
         table = table or insert_table(self.conn)
         record = insert_records(self.conn, table, [data or {"c1": "broken lamp"}])[0]
-        trigger = {"id": "trg_000000000001", "name": "tell", "on": "record_created"}
+        trigger = {"id": "trg_000000000001", "name": "tell", "on": on}
         if when:
             trigger["when"] = list(when)
         body = definition_body(trigger | {"actions": list(actions)}, table.columns)

@@ -33,8 +33,8 @@ def of_a_row(conn, *, data=None, when=(), trigger=None, **columns):
     """Return (table, record, columns) of a delayed action of a run on a row."""
     table = insert_table(conn)
     [record] = insert_records(conn, table, [data or {"c1": "broken lamp"}])
-    frozen = {"id": "trg_000000000001", "name": "tell", "actions": [], "when": list(when)}
-    body = definition_body(frozen | (trigger or {}), table.columns)
+    frozen = {"id": "trg_000000000001", "name": "tell", "on": "record_created", "actions": []}
+    body = definition_body(frozen | {"when": list(when)} | (trigger or {}), table.columns)
     digest = definition_hash(body)
     conn.execute(
         "INSERT INTO definition (tenant_id, hash, body) VALUES (%s, %s, %s)",

@@ -6,10 +6,11 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from shared.db.clock import server_now
+from shared.domain.runs import idempotency_key
 from shared.observability import metrics
 from shared.queries.commands import insert_command
 from shared.queries.trigger_runs import rearm
-from tests.builders_db import LONG_AGO, insert_table
+from tests.builders_db import LONG_AGO, insert_table, row_of
 from tests.integration.actions.receivers import a_receiver
 from tests.integration.worker.runs import api_call, notify
 
@@ -222,13 +223,17 @@ def test_every_attempt_carries_the_same_key_and_a_higher_delivery_number(bench, 
     assert [each["duebook-delivery"] for each in headers] == ["1", "2"]
 
 
-@pytest.mark.parametrize(("kind", "calls"), [("record_updated", 2), ("date_column_reached", 1)])
-def test_a_version_that_is_given_out_again_is_another_call(bench, conn, receiver, kind, calls):
+@pytest.mark.parametrize(
+    ("kind", "on", "calls"),
+    [("record_updated", "record_updated", 2), ("date_column_reached", "schedule", 1)],
+)
+def test_a_version_that_is_given_out_again_is_another_call(bench, conn, receiver, kind, on, calls):
     table = insert_table(conn)
     for seconds in (0, 1):
         run_id = bench.insert(
             api_call(receiver.url),
             table=table,
+            on=on,
             kind=kind,
             identity="2",
             scheduled_for=LONG_AGO + timedelta(seconds=seconds),
@@ -239,6 +244,25 @@ def test_a_version_that_is_given_out_again_is_another_call(bench, conn, receiver
 
     keys = [request.headers["idempotency-key"] for request in receiver.requests]
     assert (len(keys), len(set(keys))) == (2, calls)
+
+
+def test_what_was_frozen_before_keys_had_the_instant_keeps_its_key(bench, conn, receiver):
+    table = insert_table(conn)
+    run_id = bench.insert(api_call(receiver.url), table=table)
+    conn.execute("UPDATE definition SET body = body - 'keyed_by_write'")
+
+    bench.execute()
+
+    run = row_of(conn, "trigger_run", run_id)
+    assert receiver.requests[0].headers["idempotency-key"] == idempotency_key(
+        tenant_id=table.tenant_id,
+        table_id=table.id,
+        trigger_id=run["trigger_id"],
+        record_id=run["record_id"],
+        identity=run["identity"],
+        written_at=None,
+        position=0,
+    )
 
 
 def test_the_intent_is_committed_before_an_external_call_begins(bench, conn, receiver):

@@ -19,6 +19,15 @@ def test_a_definition_has_the_trigger_and_the_columns_it_names():
     assert tuple(map(column_from_json, body["columns"])) == COLUMNS
 
 
+@pytest.mark.parametrize(
+    ("on", "told"), [("record_created", {"keyed_by_write": True}), ("schedule", {})]
+)
+def test_a_definition_tells_how_the_keys_of_an_events_calls_are_made(on, told):
+    body = definition_body({"on": on}, COLUMNS)
+
+    assert body == {"v": 1, "trigger": {"on": on}, "columns": body["columns"]} | told
+
+
 def test_the_order_of_keys_does_not_change_the_hash():
     body = definition_body(a_read_trigger(name="到期").raw, COLUMNS)
     stored = json.loads(json.dumps(body, sort_keys=True))
