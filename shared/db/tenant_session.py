@@ -11,8 +11,9 @@ from uuid import UUID
 
 from psycopg import Connection, OperationalError, Transaction
 from psycopg.abc import PQGen
-from psycopg.errors import _WaitTimeout
 from psycopg.pq import TransactionStatus
+
+from shared.lifecycle import monotonic
 
 _TELL = "SELECT set_config('duebook.tenant', %s, true)"
 _LOOK_SECONDS = 0.1
@@ -42,15 +43,18 @@ class TenantSession(Connection):
         timeout: float | None = None,
     ) -> Answer:
         """Wait as psycopg does; end the session when the server is silent for too long."""
-        if timeout is not None or self.patience_seconds is None:
+        patience = self.patience_seconds
+        if timeout is not None or patience is None:
             return super().wait(gen, interval, timeout)
+        began_at = monotonic()
         try:
-            return super().wait(gen, interval, self.patience_seconds)
-        except _WaitTimeout as error:
+            return super().wait(gen, interval, patience)
+        except OperationalError as error:
+            # Nothing that the driver shows tells the end of a wait from other losses but the time.
+            if monotonic() - began_at < patience:
+                raise
             self.pgconn.finish()
-            raise OperationalError(
-                f"the server has not answered for {self.patience_seconds:.0f} s"
-            ) from error
+            raise OperationalError(f"the server has not answered for {patience:.0f} s") from error
 
     def bind(self, tenant_id: UUID | None) -> None:
         """Act in this tenant, or in none, from now on, in the open transaction too."""
