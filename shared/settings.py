@@ -41,7 +41,7 @@ class Settings:
             required_by=(*_ALL, "cli"),
             check=keys.is_database,
             values="`postgresql://…`",
-            means="PostgreSQL 15 or newer, UTF8; or [several hosts](failover.md)",
+            means="PostgreSQL 15 or newer, UTF8; standbys: [failover.md](failover.md)",
         ),
     ]
     amqp_url: Annotated[
@@ -242,7 +242,8 @@ class Settings:
         keys.several(
             "80,443",
             _WORKER,
-            each=keys.read_port,
+            each=int,
+            check=keys.are_ports,
             values="1 to 65535",
             means="ports that actions may call",
         ),

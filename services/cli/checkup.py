@@ -15,7 +15,7 @@ from shared.db.clock import server_now
 from shared.db.connection import connect
 from shared.db.listener import Listener
 from shared.db.migrate import NEEDED_ENCODING, encoding, of_newer_release, pending
-from shared.db.roles import SCANNER, WORKER, role_fault, roles_of_login
+from shared.db.roles import API, SCANNER, WORKER, role_fault, roles_of_login
 from shared.db.sessions import count_sessions
 from shared.errors import AppError
 from shared.lifecycle import Stop, wait_until
@@ -52,8 +52,11 @@ class Check:
     found: str
 
 
-def examine(settings: Settings) -> Iterator[Check]:
-    """Yield the checks of an installation; those of the database end with its first failure."""
+def examine(settings: Settings, *, verify: bool = False) -> Iterator[Check]:
+    """Yield the checks of an installation; those of the database end with its first failure.
+
+    ``verify``: the login has to see what invariants are asked of.
+    """
     release = f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}"
     yield Check(name="release", state="ok", found=f"duebook {version('duebook')}, Python {release}")
     try:
@@ -65,7 +68,7 @@ def examine(settings: Settings) -> Iterator[Check]:
             yield _notifications(conn, settings)
             yield _clock(conn)
             if migrations.state == "ok":
-                roles = _roles(conn)
+                roles = _roles(conn, needed=(SCANNER, API) if verify else (SCANNER,))
                 yield roles
                 if roles.state == "ok":
                     yield from _work(conn, settings)
@@ -101,16 +104,15 @@ def _migrations(conn: Connection) -> Check:
     return Check(name="migrations", state="ok", found=found)
 
 
-def _roles(conn: Connection) -> Check:
+def _roles(conn: Connection, *, needed: tuple[str, ...]) -> Check:
     """Row level security would show no work to a login that is of no service, and all were well."""
     mine = roles_of_login(conn)
-    if SCANNER in mine:
-        return Check(name="roles", state="ok", found=f"the login is of {', '.join(mine)}")
-    return Check(
-        name="roles",
-        state="failed",
-        found=f"the login may not act as {SCANNER}, and sees nothing of what there is to do",
-    )
+    for role in needed:
+        if role not in mine:
+            hidden = "sees nothing of what there is to do" if role == SCANNER else "cannot verify"
+            found = f"the login may not act as {role}, and {hidden}"
+            return Check(name="roles", state="failed", found=found)
+    return Check(name="roles", state="ok", found=f"the login is of {', '.join(mine)}")
 
 
 def _sessions(conn: Connection) -> Check:

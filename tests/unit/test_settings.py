@@ -32,29 +32,6 @@ def _pointers(service="worker"):
     return {fault.pointer for fault in caught.value.faults}
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "told"),
-    [
-        ("ALLOWED_PORTS", "443,70000", "Must be ports from 1 to 65535."),
-        ("ALLOWED_PORTS", "443,,80", "Must be ports from 1 to 65535."),
-        ("ALLOWED_PORTS", "https", "Must be ports from 1 to 65535."),
-        ("ALLOWED_NETWORKS", "10.0.0.0/8,ten", "Must be networks such as 10.1.0.0/16."),
-        (
-            "WORKER_ROLES",
-            "trigger-worker,cook",
-            "Must be one or more of: trigger-worker, action-worker.",
-        ),
-    ],
-)
-def test_a_fault_in_a_list_is_told_in_words(monkeypatch, key, value, told):
-    monkeypatch.setenv(key, value)
-
-    with pytest.raises(InvalidInput) as caught:
-        read_settings("worker")
-
-    assert [fault.message for fault in caught.value.faults] == [f"{key}: {told}"]
-
-
 def test_only_the_database_is_needed_outside_the_api():
     settings = read_settings("worker")
 
@@ -363,3 +340,10 @@ def test_a_process_reads_the_keys_that_are_told_to_be_its_own(service):
 def test_every_key_is_told_of():
     assert [name for name, key in KEYS.items() if not (key.means and key.values)] == []
     assert KEYS["ADMIN_TOKEN"].required_by == ("api",)
+
+
+def test_a_link_says_the_page_it_leads_to_since_a_terminal_shows_that_alone():
+    links = re.findall(r"\[(.+?)\]\((.+?)\)", " ".join(key.means for key in KEYS.values()))
+
+    assert links
+    assert [link for link in links if link[0] != link[1]] == []

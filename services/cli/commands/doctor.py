@@ -38,7 +38,7 @@ def doctor(verify: bool, grace: int, as_json: bool) -> None:
 
     settings = read_settings("cli")
     configure_logging(service="cli", log_format="console", level="ERROR")
-    checks = list(examine(settings))
+    checks = list(examine(settings, verify=verify))
     sound = all(check.state != "failed" for check in checks)
     violations = _verify(settings, grace) if verify and sound else []
     if as_json:

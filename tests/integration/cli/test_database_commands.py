@@ -37,6 +37,7 @@ def test_the_keys_of_the_environment_are_listed_without_one():
     assert items["PUBLIC_URL"]["default"] == "http://API_HOST:API_PORT"
     assert (items["RATE_LIMIT"]["default"], items["RATE_LIMIT"]["read_by"]) == (12_000, "api")
     assert items["RATE_LIMIT"]["means"].endswith("0: no limit (docs/api.md)")
+    assert items["DATABASE_URL"]["means"].endswith("standbys: docs/failover.md")
     assert items["AMQP_URL"]["default"] is None
     assert re.search(
         r"^ADMIN_TOKEN +required +text +api +what", CommandLine().run("settings").stdout, re.M

@@ -31,6 +31,15 @@ def test_the_login_of_a_scanner_sees_the_work(as_login):
     assert {"scanner", "stuck runs"} <= {*states}
 
 
+def test_the_doctor_says_which_role_a_login_lacks_to_verify(as_login):
+    done = as_login(SCANNER).run_apart("doctor", "--verify", "--json")
+
+    told = json.loads(done.stdout)
+    found = {check["name"]: check["found"] for check in told["checks"]}
+    assert done.returncode == 1
+    assert found["roles"] == "the login may not act as duebook_api, and cannot verify"
+
+
 def test_a_tick_is_a_scanners(as_login):
     refused = as_login(WORKER).run("tick", "--json")
     done = as_login(SCANNER).run_apart("tick", "--json")
