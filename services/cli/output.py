@@ -42,6 +42,11 @@ def say_json(document: object) -> None:
     click.echo(json.dumps(document, ensure_ascii=False, indent=2, default=_text))
 
 
+def to_second(instant: str) -> str:
+    """Return an instant of the API cut to the second."""
+    return f"{instant[:19]}Z"
+
+
 def say_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, empty: str) -> None:
     """Print rows under headings (``columns``: key to heading), or ``empty`` if there are none."""
     if not rows:

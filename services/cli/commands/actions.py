@@ -6,7 +6,7 @@ import click
 
 from services.cli.api import Api, api_of_moderator, api_option, find_table
 from services.cli.default_group import ListsByDefault
-from services.cli.output import json_option, say_json, say_members, say_table
+from services.cli.output import json_option, say_json, say_members, say_table, to_second
 from shared.errors import AppError
 
 _ACTIONS = "/v1/scheduled-actions"
@@ -149,7 +149,7 @@ def _row(action: dict[str, Any]) -> dict[str, Any]:
         **action,
         "on": _subject(action),
         "waits": _awaited(action),
-        "execute_at": f"{action['execute_at'][:19]}Z",
+        "execute_at": to_second(action["execute_at"]),
         "outcome": action["error"] or _outcome(action["result"]),
     }
 
@@ -166,7 +166,7 @@ def _subject(action: dict[str, Any]) -> str | None:
 def _awaited(action: dict[str, Any]) -> str | None:
     """Return what it waits for, or the branch that a wait has taken."""
     if action["status"] == "pending" and action["result"] and action["next_attempt_at"]:
-        return f"a retry, {action['next_attempt_at'][:19]}Z"
+        return f"a retry, {to_second(action['next_attempt_at'])}"
     if action["mode"] == "waitForTracking":
         return action["branch"] or "a click"
     return "its time" if action["status"] == "pending" else None

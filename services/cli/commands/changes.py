@@ -8,7 +8,7 @@ import click
 from services.cli.api import TABLES, api_of_moderator, api_option, find_table
 from services.cli.default_group import ListsByDefault
 from services.cli.of_tables import asked_tables, find_of_table, move_each, newest_of_tables
-from services.cli.output import json_option, say_json, say_members, say_table
+from services.cli.output import json_option, say_json, say_members, say_table, to_second
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -160,7 +160,7 @@ def _row(change: dict[str, Any]) -> dict[str, Any]:
     return {
         **change,
         "cells": change["proposed"],
-        "created_at": f"{change['created_at'][:19]}Z",
+        "created_at": to_second(change["created_at"]),
         "outcome": change["error"] or change["reason"],
     }
 

@@ -6,7 +6,7 @@ import click
 
 from services.cli.api import Api, Refused, api_of_moderator, api_option
 from services.cli.default_group import ListsByDefault
-from services.cli.output import json_option, say_json, say_members, say_table
+from services.cli.output import json_option, say_json, say_members, say_table, to_second
 
 _EVENTS = "/v1/events"
 _COLUMNS = {
@@ -70,7 +70,8 @@ def show(event: int, api_url: str, as_json: bool) -> None:
         return
     say_members({**found, **_numbers(found)})
     click.echo()
-    say_table([_second(action, "execute_at") for action in actions], _ACTIONS, empty="no actions")
+    rows = [{**action, "execute_at": to_second(action["execute_at"])} for action in actions]
+    say_table(rows, _ACTIONS, empty="no actions")
 
 
 def _find_action(api: Api, action_id: int) -> dict[str, Any] | None:
@@ -83,7 +84,7 @@ def _find_action(api: Api, action_id: int) -> dict[str, Any] | None:
 
 
 def _row(event: dict[str, Any]) -> dict[str, Any]:
-    return {**_second(event, "created_at"), **_numbers(event)}
+    return {**event, "created_at": to_second(event["created_at"]), **_numbers(event)}
 
 
 def _numbers(event: dict[str, Any]) -> dict[str, str | None]:
@@ -91,8 +92,3 @@ def _numbers(event: dict[str, Any]) -> dict[str, str | None]:
     return {
         key: ", ".join(map(str, event[key])) or None for key in ("rule_ids", "scheduled_action_ids")
     }
-
-
-def _second(row: dict[str, Any], key: str) -> dict[str, Any]:
-    """Return a row with an instant of the API cut to the second."""
-    return {**row, key: f"{row[key][:19]}Z"}

@@ -13,7 +13,7 @@ from services.cli.of_tables import (
     move_each,
     newest_of_tables,
 )
-from services.cli.output import json_option, say_json, say_members, say_table
+from services.cli.output import json_option, say_json, say_members, say_table, to_second
 
 _WHAT = "run"
 _COLUMNS = {
@@ -160,14 +160,9 @@ def _row(run: dict[str, Any]) -> dict[str, Any]:
     )
     return {
         **run,
-        "scheduled_for": _second(run["scheduled_for"]),
+        "scheduled_for": to_second(run["scheduled_for"]),
         "outcome": run["error"] or receipts or None,
     }
-
-
-def _second(instant: str) -> str:
-    """Return an instant of the API cut to the second."""
-    return f"{instant[:19]}Z"
 
 
 def _receipt_row(receipt: dict[str, Any]) -> dict[str, Any]:

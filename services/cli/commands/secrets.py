@@ -8,7 +8,7 @@ import click
 
 from services.cli.api import api_of_moderator, api_option
 from services.cli.default_group import ListsByDefault
-from services.cli.output import json_option, say_json, say_table
+from services.cli.output import json_option, say_json, say_table, to_second
 from shared.db.clock import server_now
 from shared.db.connection import connect
 from shared.db.roles import WORKER, require_role
@@ -112,6 +112,6 @@ def _read_value() -> str:
 def _row(secret: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": secret["name"],
-        "created_at": f"{secret['created_at'][:19]}Z",
-        "updated_at": f"{secret['updated_at'][:19]}Z",
+        "created_at": to_second(secret["created_at"]),
+        "updated_at": to_second(secret["updated_at"]),
     }

@@ -6,7 +6,7 @@ import click
 
 from services.cli.api import TABLES, api_of_moderator, api_option, find_table
 from services.cli.default_group import ListsByDefault
-from services.cli.output import json_option, say_json, say_members, say_table
+from services.cli.output import json_option, say_json, say_members, say_table, to_second
 
 _MAX_TOLD = 60
 
@@ -62,7 +62,7 @@ def show(table: str, api_url: str, as_json: bool) -> None:
 def _row(table: dict[str, Any]) -> dict[str, Any]:
     names = ", ".join(column["name"] for column in table["columns"])
     told = names if len(names) <= _MAX_TOLD else f"{names[:_MAX_TOLD]}…"
-    return {**table, "columns": told, "created_at": f"{table['created_at'][:19]}Z"}
+    return {**table, "columns": told, "created_at": to_second(table["created_at"])}
 
 
 def _trigger_row(trigger: object) -> dict[str, Any]:
