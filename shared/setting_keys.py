@@ -16,6 +16,7 @@ Network = IPv4Network | IPv6Network
 
 WORKER_ROLES = ("trigger-worker", "action-worker")
 _PREFIX = re.compile("[A-Za-z0-9_.:-]{1,64}")
+_PORT = re.compile("[0-9]{1,5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +140,23 @@ def several(
     *,
     means: str,
     values: str,
-    each: Callable[[str], Any] | None = None,
+    each: Callable[[str], Any] = str,
     check: Callable[[list[Any]], None] | None = None,
 ) -> Key:
-    """Return a key whose value is a tuple; its items stand between commas."""
+    """Return a key whose value is a tuple; its items stand between commas.
 
+    ``each`` reads one; both it and ``check`` raise ValidationError.
+    """
+
+    def check_all(items: list[str]) -> None:
+        found = [each(item) for item in items]
+        if check:
+            check(found)
+
+    # Not as a subcast: its fault would be told as the place of the item alone.
     def read(env: FileAwareEnv, name: str, default: str) -> tuple[Any, ...]:
-        given = [each(item) if each else item for item in default.split(",") if item]
-        return tuple(env.list(name, given, subcast=each, validate=check) or ())
+        given = [item for item in default.split(",") if item]
+        return tuple(each(item) for item in env.list(name, given, validate=check_all) or ())
 
     return Key(read=read, default=default, values=values, means=means, read_by=read_by)
 
@@ -254,10 +264,11 @@ def are_headers(text: str) -> None:
         raise ValidationError("Must be headers such as name=value,name=value.")
 
 
-def are_ports(ports: list[int]) -> None:
-    """Raise ValidationError unless they are ports."""
-    if not all(1 <= port <= 65535 for port in ports):
+def read_port(text: str) -> int:
+    """Return the port that a text names."""
+    if not _PORT.fullmatch(text.strip()) or not 1 <= int(text) <= 65535:
         raise ValidationError("Must be ports from 1 to 65535.")
+    return int(text)
 
 
 def read_network(text: str) -> Network:

@@ -242,8 +242,7 @@ class Settings:
         keys.several(
             "80,443",
             _WORKER,
-            each=int,
-            check=keys.are_ports,
+            each=keys.read_port,
             values="1 to 65535",
             means="ports that actions may call",
         ),

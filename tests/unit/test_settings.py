@@ -32,6 +32,29 @@ def _pointers(service="worker"):
     return {fault.pointer for fault in caught.value.faults}
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("ALLOWED_PORTS", "443,70000", "Must be ports from 1 to 65535."),
+        ("ALLOWED_PORTS", "443,,80", "Must be ports from 1 to 65535."),
+        ("ALLOWED_PORTS", "https", "Must be ports from 1 to 65535."),
+        ("ALLOWED_NETWORKS", "10.0.0.0/8,ten", "Must be networks such as 10.1.0.0/16."),
+        (
+            "WORKER_ROLES",
+            "trigger-worker,cook",
+            "Must be one or more of: trigger-worker, action-worker.",
+        ),
+    ],
+)
+def test_a_fault_in_a_list_is_told_in_words(monkeypatch, key, value, told):
+    monkeypatch.setenv(key, value)
+
+    with pytest.raises(InvalidInput) as caught:
+        read_settings("worker")
+
+    assert [fault.message for fault in caught.value.faults] == [f"{key}: {told}"]
+
+
 def test_only_the_database_is_needed_outside_the_api():
     settings = read_settings("worker")
 
