@@ -9,6 +9,7 @@ import psycopg
 
 from shared.db.clock import server_now
 from shared.domain.runs import idempotency_key
+from shared.domain.triggers import EVENTS
 from shared.queries.invariants import list_violations
 from tests.chaos.evidence import Effect, Ended, Evidence
 from tests.chaos.moves import list_moves
@@ -56,10 +57,8 @@ SELECT context::text, extract(epoch FROM expires_at)::float
 FROM scheduled_action
 WHERE mode = 'waitForTracking'
 """
-# The keys of what a write fired have its instant.
 _RUNS = """
-SELECT id, tenant_id, table_id, trigger_id, record_id, identity,
-       CASE WHEN kind LIKE 'record_%' THEN scheduled_for END
+SELECT id, tenant_id, table_id, trigger_id, record_id, identity, kind, scheduled_for
 FROM trigger_run
 """
 _ACTIONS = "SELECT id, tenant_id, origin_key FROM scheduled_action"
@@ -123,6 +122,9 @@ def gather(conn, *, workload, receiver, strikes, world, during):
     windows = sum(one.sort == "window" for one in found)
     (clock_runs,) = conn.execute(_CLOCK_RUNS).fetchone()
     wrong = [] if windows == clock_runs else [f"{clock_runs} windows, {windows} messages of them"]
+    rows = list_rows(conn)
+    strange = sorted({call.tag for call in receiver.calls if call.key not in rows})
+    wrong += [f"{tag}: called under a key that no row has" for tag in strange]
     expires = {_tag(text): at for text, at in conn.execute(_WAITS)}
     return Evidence(
         expected=workload.expected,
@@ -131,7 +133,7 @@ def gather(conn, *, workload, receiver, strikes, world, during):
         moves=list_moves(conn),
         ended=_list_ended(conn),
         struck=strikes.struck,
-        rows=_list_rows(conn),
+        rows=rows,
         workers=world.workers(),
         clicked_in_time={
             tag for tag, at in workload.clicked_at.items() if at < expires.get(tag, 0.0)
@@ -155,10 +157,10 @@ def _tag(text):
     return found[0] if found else None
 
 
-def _list_rows(conn):
+def list_rows(conn):
     """Return by the key of its calls the row that makes them."""
     rows = {}
-    for id, tenant, table, trigger, record, identity, written_at in conn.execute(_RUNS):
+    for id, tenant, table, trigger, record, identity, kind, at in conn.execute(_RUNS):
         for position in range(_POSITIONS):
             key = idempotency_key(
                 tenant_id=tenant,
@@ -166,7 +168,7 @@ def _list_rows(conn):
                 trigger_id=trigger,
                 record_id=record,
                 identity=identity,
-                written_at=written_at,
+                written_at=at if kind in EVENTS else None,
                 position=position,
             )
             rows[key] = ("trigger_run", id)

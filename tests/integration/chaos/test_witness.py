@@ -4,7 +4,16 @@ import pytest
 
 from services.cli.embedded_postgres import ADMIN
 from shared.db.connection import connect
-from tests.builders_db import delete_all, insert_row, insert_run, insert_table, update_all
+from shared.domain.runs import idempotency_key
+from tests.builders_db import (
+    LONG_AGO,
+    delete_all,
+    insert_row,
+    insert_run,
+    insert_table,
+    trigger_id,
+    update_all,
+)
 from tests.builders_delayed import insert_action
 from tests.builders_staged import BY_STATUS, insert_change
 from tests.chaos import witness
@@ -103,6 +112,25 @@ def test_what_has_not_ended_is_told(admin, conn):
         f"scheduled_action {action_id}",
         f"staged_change {change_id}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "written_at"), [("record_created", LONG_AGO), ("date_column_reached", None)]
+)
+def test_a_call_is_that_of_the_run_which_makes_its_key(admin, conn, kind, written_at):
+    table = insert_table(conn)
+    run_id = insert_run(conn, table, kind=kind, record_id=7, identity="i", scheduled_for=LONG_AGO)
+    key = idempotency_key(
+        tenant_id=table.tenant_id,
+        table_id=table.id,
+        trigger_id=trigger_id(1),
+        record_id=7,
+        identity="i",
+        written_at=written_at,
+        position=1,
+    )
+
+    assert witness.list_rows(admin)[key] == ("trigger_run", run_id)
 
 
 def test_invariants_are_asked_for_as_doctor_asks_for_them(admin, conn):
