@@ -44,6 +44,8 @@ def delete_secret(conn: Connection, *, tenant_id: UUID, name: str) -> None:
     Raises NotFound ``secret_not_found``, Conflict ``secret_in_use``.
     """
     with conn.transaction():
+        # Nobody saves a definition that names it, before this has committed.
+        lock_tenant(conn, tenant_id)
         if secrets.find_secret(conn, tenant_id, name) is None:
             raise NotFound("the tenant has no secret of this name", code="secret_not_found")
         naming = secrets.list_naming(conn, tenant_id, name, limit=_TOLD + 1)
