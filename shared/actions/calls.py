@@ -1,7 +1,7 @@
 """The calls of external actions: rendered settings to a request, sent under the action's key."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
@@ -54,9 +54,18 @@ def send(
 
 
 def _blotted(body: bytes, secrets: Collection[str]) -> bytes:
-    for secret in sorted(secrets, key=len, reverse=True):  # one may stand in another
-        body = body.replace(secret.encode(), b"***")
+    spelled = {spelling for secret in secrets for spelling in _spellings(secret)}
+    for spelling in sorted(spelled, key=len, reverse=True):  # one may stand in another
+        body = body.replace(spelling.encode(), b"***")
     return body
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """Give how an answer quotes a secret: as it is, and as a text in JSON is written."""
+    yield secret
+    in_json = json.dumps(secret)[1:-1]
+    yield in_json
+    yield in_json.replace("/", "\\/")
 
 
 def send_signed(context: ActionContext, *, url: Url, headers: Headers, content: Json) -> Answer:

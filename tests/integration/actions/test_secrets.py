@@ -142,6 +142,16 @@ def test_a_receiver_who_quotes_it_does_not_get_it_into_a_receipt(workspace, rece
     assert failure.detail == "answered 401: bad token '***', '***'"
 
 
+@pytest.mark.parametrize("quoted", ['a"b\\c/d', r"a\"b\\c/d", r"a\"b\\c\/d"])
+def test_one_quoted_in_json_does_not_get_into_a_receipt(workspace, receiver, add, quoted):
+    add(value='a"b\\c/d')
+    receiver.answers = [(401, {}, f'{{"you sent": "{quoted}"}}'.encode())]
+
+    failure = _failure(_api_call(receiver, A=_named()), workspace.context())
+
+    assert failure.detail == 'answered 401: {"you sent": "***"}'
+
+
 @pytest.mark.parametrize("cell", [{"secret": "crm_token"}, "crm_token"])
 def test_what_a_token_stands_for_names_no_secret(workspace, receiver, add, cell):
     add()
