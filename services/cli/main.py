@@ -26,6 +26,7 @@ from services.cli.commands.setup import migrate, openapi, restored, settings
 from services.cli.commands.simulation import simulate
 from services.cli.commands.tables import tables
 from services.cli.commands.tokens import token
+from services.cli.output import shown_lines
 from shared.errors import AppError, InvalidInput, Unavailable
 
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
@@ -38,15 +39,21 @@ SECTIONS: dict[str, tuple[click.Command, ...]] = {
 """The commands, as ``duebook --help`` groups them."""
 
 
-class _Refused(click.ClickException):
+class _Failed(click.ClickException):
+    def format_message(self) -> str:
+        """Return what is told: it may quote strangers."""
+        return shown_lines(self.message)
+
+
+class _Refused(_Failed):
     exit_code = 1
 
 
-class _Misused(click.ClickException):
+class _Misused(_Failed):
     exit_code = 2
 
 
-class _NotReached(click.ClickException):
+class _NotReached(_Failed):
     exit_code = 3
 
 

@@ -16,6 +16,9 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 # Where nobody looks at it there is no width: a pipe gets whole lines.
 _PIPE_WIDTH = 250
 
+# The wide blank of Chinese texts, and what joins emoji and letters: they steer nothing.
+_HARMLESS = "\u3000\u200c\u200d"
+
 
 def json_option(command: _Command) -> _Command:
     """Give a command the flag ``--json``, its argument ``as_json``."""
@@ -37,9 +40,33 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=None if stream.isatty() else _PIPE_WIDTH)
 
 
+def shown(text: str) -> str:
+    """Return a text of a stranger for a terminal: what steers one is written out."""
+    return "".join(one if _is_harmless(one) else ascii(one)[1:-1] for one in text)
+
+
+def _is_harmless(one: str) -> bool:
+    return one.isprintable() or one in _HARMLESS
+
+
+def say(text: str = "", *, err: bool = False) -> None:
+    """Print lines; what a stranger wrote in them steers no terminal."""
+    click.echo(shown_lines(text), err=err)
+
+
+def shown_lines(text: str) -> str:
+    """Return lines as ``shown`` returns a text."""
+    return "\n".join(map(shown, text.split("\n")))
+
+
 def say_json(document: object) -> None:
-    """Print a JSON document; instants and ids as text."""
-    click.echo(json.dumps(document, ensure_ascii=False, indent=2, default=_text))
+    """Print a JSON document; instants and ids as text. It says the same, whatever it escapes."""
+    text = json.dumps(document, ensure_ascii=False, indent=2, default=_text)
+    click.echo("".join(one if one == "\n" or _is_harmless(one) else _escaped(one) for one in text))
+
+
+def _escaped(one: str) -> str:
+    return json.dumps(one)[1:-1] if ord(one) > 0x7F else f"\\u{ord(one):04x}"
 
 
 def to_second(instant: str) -> str:
@@ -51,7 +78,7 @@ def say_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, 
     """Print rows under headings (``columns``: key to heading), or ``empty`` if there are none."""
     if not rows:
         if empty:
-            click.echo(empty)
+            say(empty)
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for heading in columns.values():
@@ -66,7 +93,7 @@ def say_members(document: Mapping[str, Any]) -> None:
     """Print the members of a document, one on a line."""
     width = max((len(key) for key in document), default=0)
     for key, value in document.items():
-        click.echo(f"{key:<{width}}  {_cell(value)}")
+        say(f"{shown(key):<{width}}  {_cell(value)}")
 
 
 def _cell(value: object) -> str:
@@ -75,8 +102,8 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False, default=_text)
-    return _text(value)
+        return shown(json.dumps(value, ensure_ascii=False, default=_text))
+    return shown(_text(value))
 
 
 def _text(value: object) -> str:

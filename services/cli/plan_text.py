@@ -4,10 +4,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import click
 from rich.text import Text
 
-from services.cli.output import console
+from services.cli.output import console, say, shown
 
 _Item = Mapping[str, Any]
 
@@ -38,10 +37,10 @@ def say_plan(plan: _Item) -> None:
             for line in _lines(item):
                 out.print(line, soft_wrap=True)
     if changes_of(plan):
-        click.echo()
-        click.echo(f"Plan: {counted(plan)}.")
+        say()
+        say(f"Plan: {counted(plan)}.")
     else:
-        click.echo(f"Nothing to do: {counted(plan)}.")
+        say(f"Nothing to do: {counted(plan)}.")
 
 
 def _lines(item: _Item) -> Iterator[Text]:
@@ -97,8 +96,3 @@ def _consequence(told: _Item) -> str:
 def _value(value: object) -> str:
     text = shown(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"
-
-
-def shown(text: str) -> str:
-    """Return a text of a stranger for a terminal: what steers one is written out."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from psycopg import Connection
 
-from services.cli.plan_text import shown
+from services.cli.output import shown
 from shared.domain.tenants import Tenant
 from shared.errors import AppError, NotFound
 from shared.queries.tenants import list_tenants

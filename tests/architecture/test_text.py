@@ -4,7 +4,7 @@ from pathlib import Path
 import click
 
 from services.cli.main import main
-from tests.architecture.source import ROOT, files
+from tests.architecture.source import ROOT, files, modules, names_called
 
 _SUFFIXES = (".py", ".md", ".sql", ".toml", ".sh", ".json", ".yaml", ".yml", ".in", ".txt", "")
 _MAX_LINE = 120
@@ -93,3 +93,17 @@ def test_continuous_integration_runs_the_readmes_test_command():
 
     assert "make test" in readme
     assert "make test" in (ROOT / ".ci/run").read_text("utf-8")
+
+
+def test_commands_print_through_what_writes_out_control_characters():
+    # What `duebook dev` says is all of its own.
+    own = {"services/cli/output.py", "services/cli/dev.py", "services/cli/commands/dev.py"}
+    printing = [
+        f"{path}:{line}"
+        for path in modules("services")
+        if path.is_relative_to("services/cli") and str(path) not in own
+        for line, name in names_called(path)
+        if name in ("click.echo", "click.secho", "print")
+    ]
+
+    assert printing == []

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from services.cli.api import Api, Refused, api_of_moderator, api_option
-from services.cli.output import json_anyway_option, json_option, say_json
-from services.cli.plan_text import changes_of, counted, say_plan, shown
+from services.cli.output import json_anyway_option, json_option, say, say_json, shown
+from services.cli.plan_text import changes_of, counted, say_plan
 from shared.domain.on_existing import MAX_PER_MINUTE, MODES
 from shared.errors import AppError
 
@@ -77,7 +77,7 @@ def export(output: Path | None, of_channel: bool, api_url: str) -> None:
         return
     output.write_bytes(document)
     lines = document.count(b"\n")
-    click.echo(f"{lines} lines written to {output}", err=True)
+    say(f"{lines} lines written to {output}", err=True)
 
 
 @click.command(short_help="Tell what applying a document would change.")
@@ -134,7 +134,7 @@ def apply(
         mark = {"fingerprint": planned["fingerprint"]}
         applied = _send(api, f"{path}/apply", document, {**choices, **mark})
         if not as_json:
-            click.echo(f"Applied: {counted(applied)}.")
+            say(f"Applied: {counted(applied)}.")
     if as_json:
         say_json(applied)
 
@@ -159,5 +159,5 @@ def _refusals() -> Iterator[None]:
             if not line.isdecimal():  # of the query: the refusal itself says it
                 continue
             where = f"line {line}" + (f", /{place}" if place else "")
-            click.echo(f"{shown(where)}: {shown(error['detail'])}", err=True)
+            say(f"{shown(where)}: {shown(error['detail'])}", err=True)
         raise

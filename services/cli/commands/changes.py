@@ -8,7 +8,7 @@ import click
 from services.cli.api import TABLES, api_of_moderator, api_option, find_table
 from services.cli.default_group import ListsByDefault
 from services.cli.of_tables import asked_tables, find_of_table, move_each, newest_of_tables
-from services.cli.output import json_option, say_json, say_members, say_table, to_second
+from services.cli.output import json_option, say, say_json, say_members, say_table, to_second
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -77,7 +77,7 @@ def show(change: int, table: str | None, api_url: str, as_json: bool) -> None:
     shown = {key: value for key, value in found.items() if key not in ("table_id", "proposed")}
     before = shown.pop("base")
     say_members({**shown, "table": owner["name"]})
-    click.echo()
+    say()
     say_table(_cell_rows(before, found["proposed"]), _CELLS, empty="no cells")
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import click
 
 from services.cli.default_group import ListsByDefault
-from services.cli.output import json_option, say_json, say_table
+from services.cli.output import json_option, say, say_json, say_table
 from shared.errors import AppError
 from shared.messaging.topology import CONSUMED_QUEUES
 
@@ -37,7 +37,7 @@ def list_(queue: str | None, limit: int, as_json: bool) -> None:
         say_json({"counts": counts, "letters": letters})
         return
     for name in _queues(queue):
-        click.echo(f"{name}: {counts[name]} dead letters")
+        say(f"{name}: {counts[name]} dead letters")
     say_table(
         letters,
         {
@@ -68,7 +68,7 @@ def requeue(queue: str | None, limit: int | None, as_json: bool) -> None:
         say_json(moved)
         return
     for name, count in moved.items():
-        click.echo(f"{name}: {count} sent again")
+        say(f"{name}: {count} sent again")
 
 
 def _queues(queue: str | None) -> tuple[str, ...]:

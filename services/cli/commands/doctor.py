@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from services.cli.output import json_option, say_json, say_table
+from services.cli.output import json_option, say, say_json, say_table
 from shared.domain.invariants import Violation
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _say(checks: "list[Check]", violations: list[Violation], *, verified: bool) 
     )
     if not verified:
         return
-    click.echo()
+    say()
     say_table(
         [asdict(violation) for violation in violations],
         {"invariant": "invariant", "found": "broken by", "promise": "promise"},

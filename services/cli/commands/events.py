@@ -6,7 +6,7 @@ import click
 
 from services.cli.api import Api, Refused, api_of_moderator, api_option
 from services.cli.default_group import ListsByDefault
-from services.cli.output import json_option, say_json, say_members, say_table, to_second
+from services.cli.output import json_option, say, say_json, say_members, say_table, to_second
 
 _EVENTS = "/v1/events"
 _COLUMNS = {
@@ -69,7 +69,7 @@ def show(event: int, api_url: str, as_json: bool) -> None:
         say_json({**found, "scheduled_actions": actions})
         return
     say_members({**found, **_numbers(found)})
-    click.echo()
+    say()
     rows = [{**action, "execute_at": to_second(action["execute_at"])} for action in actions]
     say_table(rows, _ACTIONS, empty="no actions")
 

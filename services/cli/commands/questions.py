@@ -8,7 +8,7 @@ import click
 
 from services.cli.api import TABLES, api_of_moderator, api_option, find_table
 from services.cli.of_tables import find_trigger
-from services.cli.output import json_option, say_json, say_members, say_table
+from services.cli.output import json_option, say, say_json, say_members, say_table
 from services.cli.spans import beside, on_the_clock
 
 _WORDS = {
@@ -54,7 +54,7 @@ def why(table: str, trigger: str, record: int | None, api_url: str, as_json: boo
         say_json(told)
         return
     fires = "fires" if told["fires"] else "does not fire"
-    click.echo(f"{told['trigger_id']} {fires}: {_WORDS[told['verdict']]}")
+    say(f"{told['trigger_id']} {fires}: {_WORDS[told['verdict']]}")
     say_members({key: value for key, value in _reasons(told).items() if value is not None})
 
 
@@ -140,7 +140,7 @@ def timeline(
     pages = list(api.pages(f"{path}/timeline", query=query, limit=limit))
     items = [item for page in pages for item in page["items"]]
     for note in _notes(pages[0]):
-        click.echo(note, err=True)
+        say(note, err=True)
     if as_json:
         say_json(items)
         return

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from services.cli.api import TABLES, Api, Refused, api_of_moderator, api_option, find_table
 from services.cli.chunks import MEDIA, Chunk, Format, cut, format_of, read_lines
-from services.cli.output import console, json_option, say_json
+from services.cli.output import console, json_option, say, say_json
 from shared.errors import Unavailable
 from shared.lifecycle import wait_until
 
@@ -133,8 +133,8 @@ def _tell(outcome: _Outcome, *, as_json: bool) -> None:
             }
         )
         return
-    click.echo(f"{outcome.created} records created, {outcome.refused} refused")
+    say(f"{outcome.created} records created, {outcome.refused} refused")
     for line in outcome.refused_lines[:_REFUSED_SHOWN]:
-        click.echo(f"  line {line['line']}: {line['detail']}", err=True)
+        say(f"  line {line['line']}: {line['detail']}", err=True)
     if outcome.refused > _REFUSED_SHOWN:
-        click.echo(f"  and {outcome.refused - _REFUSED_SHOWN} more", err=True)
+        say(f"  and {outcome.refused - _REFUSED_SHOWN} more", err=True)

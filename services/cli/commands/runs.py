@@ -13,7 +13,7 @@ from services.cli.of_tables import (
     move_each,
     newest_of_tables,
 )
-from services.cli.output import json_option, say_json, say_members, say_table, to_second
+from services.cli.output import json_option, say, say_json, say_members, say_table, to_second
 
 _WHAT = "run"
 _COLUMNS = {
@@ -83,7 +83,7 @@ def show(run: int, table: str | None, api_url: str, as_json: bool) -> None:
     shown = {key: value for key, value in found.items() if key not in ("table_id", "snapshot")}
     receipts = shown.pop("action_results")
     say_members({**shown, "table": owner["name"], "snapshot": found["snapshot"]})
-    click.echo()
+    say()
     say_table(
         [_receipt_row(receipt) for receipt in receipts],
         {

@@ -15,7 +15,7 @@ from services.cli.api import (
 )
 from services.cli.commands.questions import trigger_path
 from services.cli.commands.simulation import why_of_arm
-from services.cli.output import json_option, say_json, say_members, say_table
+from services.cli.output import json_option, say, say_json, say_members, say_table
 from services.cli.spans import beside, on_the_clock
 
 _COUNTS = (
@@ -104,9 +104,7 @@ def preview(table: str, record_limit: int | None, api_url: str, as_json: bool) -
     if as_json:
         say_json(document)
         return
-    click.echo(
-        f"{found['name']}: {document['live_records']} records at {document['evaluated_at']} UTC"
-    )
+    say(f"{found['name']}: {document['live_records']} records at {document['evaluated_at']} UTC")
     stored = api.call("GET", f"{TABLES}/{found['id']}/triggers")["triggers"]
     names = {trigger["id"]: trigger.get("name") for trigger in stored if "id" in trigger}
     say_table(

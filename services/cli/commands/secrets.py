@@ -8,7 +8,7 @@ import click
 
 from services.cli.api import api_of_moderator, api_option
 from services.cli.default_group import ListsByDefault
-from services.cli.output import json_option, say_json, say_table, to_second
+from services.cli.output import json_option, say, say_json, say_table, to_second
 from shared.db.clock import server_now
 from shared.db.connection import connect
 from shared.db.roles import WORKER, require_role
@@ -56,7 +56,7 @@ def set_(name: str, api_url: str, as_json: bool) -> None:
     if as_json:
         say_json(made)
     else:
-        click.echo(f"secret {name} is set")
+        say(f"secret {name} is set")
 
 
 @secrets.command("delete", short_help="Delete a secret that no definition names.")
@@ -69,7 +69,7 @@ def delete(name: str, api_url: str, as_json: bool) -> None:
     if as_json:
         say_json({"name": name, "deleted": True})
     else:
-        click.echo(f"secret {name} is deleted")
+        say(f"secret {name} is deleted")
 
 
 @secrets.command("rotate", short_help="Encrypt all under the first of ENCRYPTION_KEYS.")
@@ -89,9 +89,9 @@ def rotate(as_json: bool) -> None:
     if as_json:
         say_json(asdict(rotated))
     else:
-        click.echo(f"{rotated.encrypted} encrypted under the first key")
+        say(f"{rotated.encrypted} encrypted under the first key")
         if rotated.unreadable:
-            click.echo(f"{rotated.unreadable} can be decrypted with no key that is here", err=True)
+            say(f"{rotated.unreadable} can be decrypted with no key that is here", err=True)
     if rotated.unreadable:
         raise SystemExit(1)
 

@@ -4,7 +4,7 @@ import re
 
 import click
 
-from services.cli.output import json_anyway_option, json_option, say_json, say_table
+from services.cli.output import json_anyway_option, json_option, say, say_json, say_table
 from shared.db.connection import connect
 from shared.db.identities import pass_over_ids
 from shared.db.migrate import migrate as apply_migrations
@@ -20,12 +20,12 @@ def migrate(as_json: bool) -> None:
     settings = read_settings("cli")
     applied = apply_migrations(
         settings.database_url.reveal(),
-        on_applied=lambda name: None if as_json else click.echo(f"applied {name}"),
+        on_applied=lambda name: None if as_json else say(f"applied {name}"),
     )
     if as_json:
         say_json({"applied": applied})
     elif not applied:
-        click.echo("the database is up to date")
+        say("the database is up to date")
 
 
 @click.command(short_help="After a restore: give no id out a second time.")
@@ -50,7 +50,7 @@ def restored(count: int, as_json: bool) -> None:
     if as_json:
         say_json({"passed_over": last})
     else:
-        click.echo(f"{len(last)} sequences passed over {count} ids")
+        say(f"{len(last)} sequences passed over {count} ids")
 
 
 @click.command()

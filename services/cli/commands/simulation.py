@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from services.cli.api import TABLES, api_of_moderator, api_option, find_table
-from services.cli.output import json_option, say_json, say_table
-from services.cli.plan_text import shown
+from services.cli.output import json_option, say, say_json, say_table, shown
 from services.cli.spans import beside, on_the_clock
 from shared.domain.strict_json import loads
 from shared.domain.triggers import EVENTS
@@ -58,7 +57,7 @@ def _names(triggers: object, *, arms: int) -> list[str | None]:
 
 def _say_simulation(table: str, told: dict[str, Any], names: list[str | None]) -> None:
     now = told["evaluated_at"]
-    click.echo(f"{table}: {told['live_records']} records at {now} UTC; nothing is stored")
+    say(f"{table}: {told['live_records']} records at {now} UTC; nothing is stored")
     arms = list(zip(told["triggers"], names, strict=True))
     say_table(
         [{**_simulated_row(arm, now=now), "name": name} for arm, name in arms],
@@ -78,11 +77,11 @@ def _say_simulation(table: str, told: dict[str, Any], names: list[str | None]) -
         for window in arm.get("upcoming", []):
             odd = f"  {', '.join(window['notes'])}" if window["notes"] else ""
             moment = f"{window['at']}Z, {beside(window['at'], now)}"
-            click.echo(f"  {shown(name or arm['kind'])}  {on_the_clock(window)}  ({moment}){odd}")
+            say(f"  {shown(name or arm['kind'])}  {on_the_clock(window)}  ({moment}){odd}")
     if told["errors"]:
-        click.echo("a save would be refused:")
+        say("a save would be refused:")
     for error in told["errors"]:
-        click.echo(f"  {error['pointer']}: {error['detail']}")
+        say(f"  {error['pointer']}: {error['detail']}")
 
 
 def _simulated_row(arm: dict[str, Any], *, now: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import click
 
 from services.cli.api import TABLES, api_of_moderator, api_option, find_table
 from services.cli.default_group import ListsByDefault
-from services.cli.output import json_option, say_json, say_members, say_table, to_second
+from services.cli.output import json_option, say, say_json, say_members, say_table, to_second
 
 _MAX_TOLD = 60
 
@@ -49,9 +49,9 @@ def show(table: str, api_url: str, as_json: bool) -> None:
         say_json({**found, "triggers": triggers})
         return
     say_members({key: value for key, value in found.items() if key != "columns"})
-    click.echo()
+    say()
     say_table(found["columns"], {"name": "column", "type": "type"}, empty="no columns")
-    click.echo()
+    say()
     say_table(
         [_trigger_row(trigger) for trigger in triggers],
         {"id": "trigger", "name": "name", "on": "on", "enabled": "on duty", "actions": "does"},

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import click
 
-from services.cli.output import json_option, say_json, say_table
+from services.cli.output import json_option, say, say_json, say_table
 from services.cli.tenants import find_tenant
 from shared.db.clock import server_now
 from shared.db.connection import connect
@@ -65,7 +65,7 @@ def create(
     if as_json:
         say_json({**_document(issued), "token": text})
     else:
-        click.echo(text)
+        say(text)
 
 
 @token.command("list")
@@ -97,7 +97,7 @@ def revoke(token_id: UUID, tenant: str, as_json: bool) -> None:
     if as_json:
         say_json({"id": token_id, "revoked": True})
     else:
-        click.echo(f"token {token_id} is void")
+        say(f"token {token_id} is void")
 
 
 def _session(settings: Settings) -> TenantSession:
