@@ -194,6 +194,15 @@ def begins_with(*schemes: str) -> Callable[[str], None]:
     return check
 
 
+def _has_fit_port(text: str) -> None:
+    try:
+        fits = urlsplit(text).port != 0
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValidationError("Must have a port from 1 to 65535, or none.")
+
+
 def is_database(text: str) -> None:
     """Several hosts may stand in it, with a port each: more than a URL can have for others."""
     scheme, _, rest = text.partition("://")
@@ -206,6 +215,7 @@ def is_broker(text: str) -> None:
     begins_with("amqp", "amqps")(text)
     if "," in urlsplit(text).netloc.rpartition("@")[2]:
         raise ValidationError("Must name one host: give the nodes of a cluster one name.")
+    _has_fit_port(text)
 
 
 def is_callable(text: str) -> None:
@@ -216,6 +226,7 @@ def is_callable(text: str) -> None:
     begins_with("http", "https")(text)
     if "@" in urlsplit(text).netloc:
         raise ValidationError("Must not name a user or password.")
+    _has_fit_port(text)
 
 
 def _is_public(text: str) -> None:
@@ -235,6 +246,7 @@ def is_redis(text: str) -> None:
     place = {"redis": parts.netloc, "rediss": parts.netloc, "unix": parts.path}
     if not place.get(parts.scheme):
         raise ValidationError("Must be a URL that begins with redis://, rediss:// or unix://.")
+    _has_fit_port(text)
 
 
 def is_prefix(text: str) -> None:

@@ -224,6 +224,22 @@ def test_a_broker_has_one_host(monkeypatch, hosts):
     assert _pointers() == {"/AMQP_URL"}
 
 
+@pytest.mark.parametrize("port", ["0", "65536", "x", "-1"])
+@pytest.mark.parametrize(
+    "key", ["AMQP_URL", "REDIS_URL", "GATEWAY_URL", "PUBLIC_URL", "OTEL_EXPORTER_OTLP_ENDPOINT"]
+)
+def test_a_port_that_is_none_is_refused_and_not_told(monkeypatch, key, port):
+    scheme = {"AMQP_URL": "amqp", "REDIS_URL": "redis"}.get(key, "http")
+    monkeypatch.setenv(key, f"{scheme}://host:{port}")
+
+    with pytest.raises(InvalidInput) as caught:
+        read_settings("worker")
+
+    assert [fault.message for fault in caught.value.faults] == [
+        f"{key}: Must have a port from 1 to 65535, or none."
+    ]
+
+
 def test_networks_and_ports_are_read_as_values(monkeypatch):
     monkeypatch.setenv("ALLOWED_NETWORKS", "10.1.0.0/16, fd00::/8")
     monkeypatch.setenv("ALLOWED_PORTS", "80,8443")
