@@ -3,6 +3,10 @@
 That the login may act as the API was looked at before (``startup``); its sessions fail otherwise.
 """
 
+import sys
+
+from gunicorn.arbiter import Arbiter  # type: ignore[import-untyped]  # it has none
+
 from services.api.app import create_app
 from services.api.dependencies import Parts, operator_sessions
 from services.api.long_questions import LongQuestions
@@ -11,6 +15,7 @@ from services.api.request_limits import RequestLimits
 from services.api.startup import NAME
 from shared.db.connection import open_pool
 from shared.db.roles import API
+from shared.errors import Unavailable
 from shared.observability import tracing
 from shared.observability.http import HealthServer
 from shared.observability.logs import configure_logging
@@ -48,9 +53,13 @@ app = create_app(
         questions=LongQuestions(max(_settings.db_pool_size // 2, 1)),
     )
 )
-health = HealthServer(
-    host=_settings.health_host,
-    port=_settings.health_port,
-    alive=lambda: None,
-    ready=readiness_check(_pool.connection),
-)
+try:
+    health = HealthServer(
+        host=_settings.health_host,
+        port=_settings.health_port,
+        alive=lambda: None,
+        ready=readiness_check(_pool.connection),
+    )
+except Unavailable as error:
+    print(error.message, file=sys.stderr)
+    sys.exit(Arbiter.WORKER_BOOT_ERROR)  # gunicorn then ends as well

@@ -36,19 +36,21 @@ def run(stop: Stop) -> int:
     try:
         settings = read_settings("scanner")
         require_role_if_reached(settings.database_url.reveal(), SCANNER, application_name=_NAME)
+        configure_logging(
+            service="scanner", log_format=settings.log_format, level=settings.log_level
+        )
+        publisher = open_publisher(settings)
+        loop = _loop(settings, publisher)
+        health = HealthServer(
+            host=settings.health_host,
+            port=settings.health_port,
+            alive=loop.silence,
+            ready=lambda: "stopping" if stop.requested else _fault(loop, publisher),
+        )
     except AppError as error:
         print(error.message, file=sys.stderr)
         return 2
-    configure_logging(service="scanner", log_format=settings.log_format, level=settings.log_level)
     tracing.start(settings, service="scanner")
-    publisher = open_publisher(settings)
-    loop = _loop(settings, publisher)
-    health = HealthServer(
-        host=settings.health_host,
-        port=settings.health_port,
-        alive=loop.silence,
-        ready=lambda: "stopping" if stop.requested else _fault(loop, publisher),
-    )
     _log.info("scanner_started", broker=publisher is not None)
     ended = _run_loop(loop, stop, grace_seconds=settings.grace_seconds - _CLOSING_SECONDS)
     if publisher:

@@ -55,18 +55,20 @@ def run(stop: Stop) -> int:
     try:
         settings = read_settings("worker")
         require_role_if_reached(settings.database_url.reveal(), WORKER, application_name=_NAME)
+        configure_logging(
+            service="worker", log_format=settings.log_format, level=settings.log_level
+        )
+        process = _Process(settings, stop)
+        health = HealthServer(
+            host=settings.health_host,
+            port=settings.health_port,
+            alive=process.why_not_alive,
+            ready=process.why_not_ready,
+        )
     except AppError as error:
         print(error.message, file=sys.stderr)
         return 2
-    configure_logging(service="worker", log_format=settings.log_format, level=settings.log_level)
     tracing.start(settings, service="worker")
-    process = _Process(settings, stop)
-    health = HealthServer(
-        host=settings.health_host,
-        port=settings.health_port,
-        alive=process.why_not_alive,
-        ready=process.why_not_ready,
-    )
     fault = process.run()
     health.close()
     tracing.stop()

@@ -12,6 +12,8 @@ import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from shared.errors import Unavailable
+
 Check = Callable[[], str | None]
 """Returns None when all is well, else one line that says what is not."""
 
@@ -25,7 +27,7 @@ class HealthServer:
     def __init__(self, *, host: str, port: int, alive: Check, ready: Check) -> None:
         """``alive``: the process is worth keeping; ``ready``: it can do its work just now.
 
-        Port 0 takes any free one. Raises OSError when the port is taken.
+        Port 0 takes any free one. Raises Unavailable ``health_port_unavailable``.
         """
         answers: dict[str, Callable[[], tuple[int, str, bytes]]] = {
             "/healthz": lambda: _answer(alive),
@@ -49,7 +51,12 @@ class HealthServer:
             def log_message(self, format: str, *args: object) -> None:
                 """Say nothing: probes come every few seconds."""
 
-        self._server = ThreadingHTTPServer((host, port), Handler)
+        try:
+            self._server = ThreadingHTTPServer((host, port), Handler)
+        except (OSError, UnicodeError) as error:  # what is no name of a host cannot be encoded
+            reason = error.strerror if isinstance(error, OSError) else "it is no name of a host"
+            message = f"HEALTH_HOST, HEALTH_PORT: cannot listen on {host}:{port}: {reason}"
+            raise Unavailable(message, code="health_port_unavailable") from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="health")
         self._thread.daemon = True
         self._thread.start()

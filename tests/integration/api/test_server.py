@@ -15,7 +15,7 @@ import pytest
 
 from services.cli.embedded_postgres import free_port
 from shared.db.clock import server_now
-from shared.db.roles import WORKER
+from shared.db.roles import API, WORKER
 from shared.domain.tracking import TOKEN_BYTES, link_token
 from shared.lifecycle import wait_until
 from shared.queries.tracking import find_click
@@ -160,6 +160,30 @@ def test_it_does_not_start_with_a_login_or_settings_that_are_not_fit(login_url, 
     )
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", said)
+
+
+def test_it_says_in_a_line_that_its_health_port_is_taken(login_url):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        environment = {
+            **os.environ,
+            "DATABASE_URL": login_url(API),
+            "ADMIN_TOKEN": ADMIN_TOKEN,
+            "API_PORT": str(free_port()),
+            "HEALTH_PORT": str(port),
+        }
+        ended = subprocess.run(
+            [*COMMAND, "services.api.wsgi:app"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    assert ended.returncode == 3
+    told = f"HEALTH_HOST, HEALTH_PORT: cannot listen on 127.0.0.1:{port}: Address already in use"
+    assert told in ended.stderr.splitlines()
+    assert "Traceback" not in ended.stdout + ended.stderr
 
 
 def test_a_click_is_remembered_in_redis_and_in_the_database(server, redis_url, conn):

@@ -29,7 +29,7 @@ class ScannerProcess:
         with log.open("wb") as output:
             self.child = Child(
                 [sys.executable, "-m", "services.scanner"],
-                environment={**os.environ, **environment, "HEALTH_PORT": str(self._port)},
+                environment={**os.environ, "HEALTH_PORT": str(self._port), **environment},
                 output=output,
             )
 

@@ -1,6 +1,9 @@
 """The scanner as a process: what it finds, what it survives, how it ends."""
 
+import socket
 from datetime import timedelta
+
+import pytest
 
 from shared.db.clock import server_now
 from shared.domain.work import Reference
@@ -233,11 +236,17 @@ def test_while_the_broker_is_away_work_waits_in_the_table(
     assert wait_until(scanner.is_ready, seconds=SECONDS)
 
 
-def test_wrong_settings_are_told_at_once(database_url, tmp_path):
+@pytest.mark.parametrize(
+    ("settings", "told"), [({"HIGH_WATER": "none"}, "HIGH_WATER"), ({}, "HEALTH_HOST, HEALTH_PORT")]
+)
+def test_wrong_settings_are_told_at_once(database_url, tmp_path, settings, told):
     log = tmp_path / "log"
 
-    scanner = ScannerProcess({"DATABASE_URL": database_url, "HIGH_WATER": "none"}, log)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        taken_port = {"HEALTH_PORT": str(taken.getsockname()[1])}
+        scanner = ScannerProcess({"DATABASE_URL": database_url, **taken_port, **settings}, log)
+        assert wait_until(lambda: scanner.child.poll() is not None, seconds=SECONDS)
 
-    assert wait_until(lambda: scanner.child.poll() is not None, seconds=SECONDS)
     assert scanner.child.stop() == 2
-    assert "HIGH_WATER" in log.read_text()
+    assert told in log.read_text()
+    assert "Traceback" not in log.read_text()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 
 from shared.db.connection import connect
 from shared.lifecycle import wait_until
@@ -50,6 +51,17 @@ def test_a_worker_whose_role_may_not_have_its_sessions_says_so_and_ends(
 
     assert worker.poll() == 2
     assert "a worker has 9, and the database's role may have 8" in worker.log()
+
+
+def test_a_worker_whose_health_port_is_taken_says_so_and_ends(start_worker):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        worker = start_worker(HEALTH_PORT=str(port))
+        assert wait_until(lambda: worker.poll() is not None, seconds=SECONDS)
+
+    assert worker.poll() == 2
+    told = f"HEALTH_HOST, HEALTH_PORT: cannot listen on 127.0.0.1:{port}: Address already in use"
+    assert worker.log().strip() == told
 
 
 def test_a_worker_that_may_not_retry_lets_what_failed_for_now_end(bench, start_worker, unused_port):

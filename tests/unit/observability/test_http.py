@@ -3,6 +3,7 @@ import socket
 import pytest
 import urllib3
 
+from shared.errors import Unavailable
 from shared.observability import metrics
 from shared.observability.http import HealthServer
 
@@ -73,3 +74,13 @@ def test_a_closed_server_frees_its_port(server):
 
     assert again.port == port
     again.close()
+
+
+def test_an_address_that_cannot_be_listened_on_is_told(server):
+    for host, port in (("127.0.0.1", server.port), ("192.0.2.1", 0), ("x" * 64, 0)):
+        with pytest.raises(Unavailable) as caught:
+            HealthServer(host=host, port=port, alive=lambda: None, ready=lambda: None)
+
+        told = f"HEALTH_HOST, HEALTH_PORT: cannot listen on {host}:{port}: "
+        assert caught.value.message.startswith(told)
+        assert "None" not in caught.value.message
