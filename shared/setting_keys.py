@@ -8,6 +8,8 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from environs import FileAwareEnv, ValidationError, validate
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict, timeout_from_conninfo
 
 from shared.sealing import Sealer
 
@@ -208,6 +210,11 @@ def is_database(text: str) -> None:
     scheme, _, rest = text.partition("://")
     if scheme not in ("postgresql", "postgres") or not rest.partition("/")[0]:
         raise ValidationError("Must be a URL that begins with postgresql://.")
+    try:
+        timeout_from_conninfo(conninfo_to_dict(text))
+    except ProgrammingError:  # which quotes what it cannot read: the password, or all of it
+        reason = "Must be as PostgreSQL reads it: odd characters as %20, parameters that it has."
+        raise ValidationError(reason) from None
 
 
 def is_broker(text: str) -> None:

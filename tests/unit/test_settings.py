@@ -217,6 +217,26 @@ def test_a_database_without_a_host_is_refused(monkeypatch, url):
     assert _pointers() == {"/DATABASE_URL"}
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:hunter2%zz@h1/duebook",
+        "postgresql://u:hunter2 x@h1/duebook",
+        "postgresql://u:hunter2@[::1:5432/duebook",
+        "postgresql://h1/duebook?hunter2=1",
+        "postgresql://h1/duebook?connect_timeout=hunter2",
+    ],
+)
+def test_a_database_that_the_driver_cannot_read_is_refused_and_not_repeated(monkeypatch, url):
+    monkeypatch.setenv("DATABASE_URL", url)
+
+    with pytest.raises(InvalidInput) as caught:
+        read_settings("worker")
+
+    assert [fault.pointer for fault in caught.value.faults] == ["/DATABASE_URL"]
+    assert "hunter2" not in caught.value.message
+
+
 @pytest.mark.parametrize("hosts", ["h1,h2", "h1:5672,h2:5672"])
 def test_a_broker_has_one_host(monkeypatch, hosts):
     monkeypatch.setenv("AMQP_URL", f"amqp://u:p,q@{hosts}/v")
