@@ -72,12 +72,12 @@ def _run_services(
     access = _prepare(
         settings, folder, api_url=f"http://{_reachable(settings.api_host)}:{api_port}"
     )
-    health_port = _start(supervisor, api_port=api_port, api_url=access.api_url)
-    if not _wait_ready(supervisor, stop, health_port=health_port):
+    health_ports = _start(supervisor, api_port=api_port, api_url=access.api_url)
+    if not _wait_ready(supervisor, stop, health_port=health_ports["API"]):
         return
     file = folder / "environment"
     _write_private(file, _environment_file(settings, access))
-    _welcome(settings, access, file)
+    _welcome(settings, access, file, health_ports)
     supervisor.wait(stop)
 
 
@@ -133,8 +133,8 @@ def _prepare(settings: Settings, folder: Path, *, api_url: str) -> _Access:
     return _Access(api_url=api_url, token=token, is_new=is_new)
 
 
-def _start(supervisor: Supervisor, *, api_port: int, api_url: str) -> int:
-    """Start the services and return the port on which the API tells its health."""
+def _start(supervisor: Supervisor, *, api_port: int, api_url: str) -> dict[str, int]:
+    """Start the services and return the port on which each tells its health."""
     environment = {
         "LOG_FORMAT": "console",
         "LOG_LEVEL": "DEBUG",  # tells of each run that has ended
@@ -142,23 +142,23 @@ def _start(supervisor: Supervisor, *, api_port: int, api_url: str) -> int:
         "PUBLIC_URL": api_url,
     }
     environment |= {key: value for key, value in os.environ.items() if value}
-    health_port = free_port()
+    health_ports = {name: free_port() for name in ("API", "scanner", "worker")}
     supervisor.start(
         "the API",
         ["gunicorn", "-c", _GUNICORN, "services.api.wsgi:app"],
         environment={
             **environment,
             "API_PORT": str(api_port),
-            "HEALTH_PORT": str(health_port),
+            "HEALTH_PORT": str(health_ports["API"]),
         },
     )
     for service in ("scanner", "worker"):
         supervisor.start(
             f"the {service}",
             [f"services.{service}"],
-            environment={**environment, "HEALTH_PORT": str(free_port())},
+            environment={**environment, "HEALTH_PORT": str(health_ports[service])},
         )
-    return health_port
+    return health_ports
 
 
 def _wait_ready(supervisor: Supervisor, stop: Stop, *, health_port: int) -> bool:
@@ -223,11 +223,14 @@ def _environment_file(settings: Settings, access: _Access) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
 
 
-def _welcome(settings: Settings, access: _Access, file: Path) -> None:
+def _welcome(
+    settings: Settings, access: _Access, file: Path, health_ports: Mapping[str, int]
+) -> None:
     sample = "is new: all its triggers come due within a minute" if access.is_new else "goes on"
     transport = "PostgreSQL"
     if settings.amqp_url is not None:
         transport = "RabbitMQ; while it is away, what is due waits for it"
+    metrics = ", ".join(f"{port} ({name})" for name, port in health_ports.items())
     relative = os.path.relpath(file)
     click.echo(
         f"""
@@ -237,6 +240,7 @@ def _welcome(settings: Settings, access: _Access, file: Path) -> None:
   Reference   {access.api_url}/docs
   Token       {access.token}  (moderator)
   Transport   {transport}
+  Metrics     /metrics on ports {metrics}
 
   In another terminal:
 

@@ -41,6 +41,11 @@ class Dev:
     def told(self, label):
         return re.search(rf"^ +{label} +(\S+)", self.output(), re.MULTILINE)[1]
 
+    def metrics(self):
+        """The address by process where it tells its metrics."""
+        ports = re.findall(r"(\d+) \((API|scanner|worker)\)", self.output())
+        return {process: f"http://127.0.0.1:{port}/metrics" for port, process in ports}
+
     def runs(self):
         """What ``duebook runs`` tells somebody who took over the environment that dev wrote."""
         command = f'. .run/environment; exec "{sys.executable}" -c "{_COMMAND}" runs --json'
@@ -113,6 +118,9 @@ def test_everything_starts_fires_within_a_minute_and_ends_with_ctrl_c(start_dev,
 
     assert wait_until(fired, seconds=SECONDS, every_seconds=1.0), dev.output()
     assert urllib3.request("GET", dev.told("Reference")).status == 200
+    assert set(dev.metrics()) == {"API", "scanner", "worker"}
+    for address in dev.metrics().values():
+        assert b"duebook_clock_ahead_seconds" in urllib3.request("GET", address).data
     assert dev.end(signal.SIGINT) == 0
 
     again = start_dev(unused_port)
