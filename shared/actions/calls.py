@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from html import escape
 from urllib.parse import quote
 
 from shared.actions.action import ActionContext
@@ -24,8 +25,8 @@ JSON_TYPE = {"Content-Type": "application/json"}
 class Headers:
     """What an author adds to a call; ``secrets`` are the values in it that nobody may be told."""
 
-    texts: dict[str, str] = field(default_factory=dict)
-    secrets: tuple[str, ...] = ()
+    texts: dict[str, str] = field(default_factory=dict, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 def send(
@@ -61,11 +62,14 @@ def _blotted(body: bytes, secrets: Collection[str]) -> bytes:
 
 
 def _spellings(secret: str) -> Iterator[str]:
-    """Give how an answer quotes a secret: as it is, and as a text in JSON is written."""
+    """Give how an answer quotes a secret: as it is, and as JSON, an address or HTML has it."""
     yield secret
     in_json = json.dumps(secret)[1:-1]
     yield in_json
     yield in_json.replace("/", "\\/")
+    yield quote(secret)
+    yield quote(secret, safe="")
+    yield escape(secret)
 
 
 def send_signed(context: ActionContext, *, url: Url, headers: Headers, content: Json) -> Answer:

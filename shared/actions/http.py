@@ -4,7 +4,7 @@ import http.client
 import re
 import ssl
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -29,7 +29,7 @@ class Call:
 
     method: str
     url: Url
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
     body: bytes | None = None
     trusted: bool = False
 

@@ -152,6 +152,16 @@ def test_one_quoted_in_json_does_not_get_into_a_receipt(workspace, receiver, add
     assert failure.detail == 'answered 401: {"you sent": "***"}'
 
 
+@pytest.mark.parametrize("quoted", ["a%22b/%3C", "a%22b%2F%3C", "a&quot;b/&lt;"])
+def test_nor_does_one_quoted_in_an_address_or_a_page(workspace, receiver, add, quoted):
+    add(value='a"b/<')
+    receiver.answers = [(401, {}, f"no such token: {quoted}".encode())]
+
+    failure = _failure(_api_call(receiver, A=_named()), workspace.context())
+
+    assert failure.detail == "answered 401: no such token: ***"
+
+
 @pytest.mark.parametrize("cell", [{"secret": "crm_token"}, "crm_token"])
 def test_what_a_token_stands_for_names_no_secret(workspace, receiver, add, cell):
     add()
