@@ -10,8 +10,6 @@ from pathlib import Path
 from statistics import median
 from uuid import uuid4
 
-import urllib3
-
 from benchmarks.measure.report import read_options, report, rounded
 from shared.lifecycle import monotonic
 from tests.e2e.installation import Installation, Workspace, notify
@@ -63,7 +61,7 @@ def _lose(pair, installation):
     pair.promote()
     promoted_at = monotonic()
     key = str(uuid4())
-    installation.wait(lambda: _is_written(workspace, table, key))
+    installation.wait(lambda: workspace.is_written(table, key))
     written_at = monotonic()
     installation.wait(lambda: workspace.messages(chatroom) == ["made"] * 2)
     return {
@@ -71,15 +69,6 @@ def _lose(pair, installation):
         "a write is answered": written_at - promoted_at,
         "what it triggers is done": monotonic() - promoted_at,
     }
-
-
-def _is_written(workspace, table, key):
-    path = f"/tenant/custom-tables/tables/{table}/records"
-    try:
-        answer = workspace.request("POST", path, {"data": {}}, **{"Idempotency-Key": key})
-    except urllib3.exceptions.HTTPError:
-        return False
-    return answer.status == 201
 
 
 if __name__ == "__main__":

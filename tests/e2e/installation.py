@@ -154,6 +154,15 @@ class Workspace:
         path = f"/tenant/custom-tables/tables/{table}/records"
         return self.call("POST", path, {"data": data})["id"]
 
+    def is_written(self, table, key):
+        """Make a record under a key and tell whether that was answered with success."""
+        path = f"/tenant/custom-tables/tables/{table}/records"
+        try:
+            answer = self.request("POST", path, {"data": {}}, **{"Idempotency-Key": key})
+        except urllib3.exceptions.HTTPError:
+            return False
+        return answer.status == 201
+
     def records(self, table):
         """The cells of the oldest live records of a table."""
         path = f"/tenant/custom-tables/tables/{table}/records"

@@ -246,7 +246,6 @@ def waiting(install, before, after, receiver, slow):
     after.environment |= {
         "DUEBOOK_API": new.api_url,
         "DUEBOOK_TOKEN": old.environment["DUEBOOK_TOKEN"],
-        "NOW": "2100-01-01T00:00:00Z",
         "TABLE": work.tables["orders"],
     }
     return new, work

@@ -4,7 +4,6 @@ import threading
 from uuid import uuid4
 
 import pytest
-import urllib3
 
 from tests.e2e.flood import Flood
 from tests.e2e.installation import Workspace, notify, scheduled
@@ -44,19 +43,9 @@ class Writer:
     def _run(self):
         while not self._stop.is_set():
             key = str(uuid4())
-            while not _is_written(self._workspace, self._table, key):
+            while not self._workspace.is_written(self._table, key):
                 self._stop.wait(0.05)
             self.answered += 1
-
-
-def _is_written(workspace, table, key):
-    """Write a record under a key and tell whether that was answered with success."""
-    path, body = f"/tenant/custom-tables/tables/{table}/records", {"data": {}}
-    try:
-        answer = workspace.request("POST", path, body, **{"Idempotency-Key": key})
-    except urllib3.exceptions.HTTPError:
-        return False
-    return answer.status == 201
 
 
 def _over(pair, install, amqp_url):
@@ -146,6 +135,6 @@ def test_processes_leave_a_database_that_says_nothing_any_more(install, proxy):
 
     proxy.forget()
     key = str(uuid4())
-    installation.wait(lambda: _is_written(workspace, table, key))
+    installation.wait(lambda: workspace.is_written(table, key))
 
     installation.wait(lambda: workspace.messages(chatroom) == ["made"] * 2)
