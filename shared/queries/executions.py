@@ -13,6 +13,7 @@ from shared.domain.executions import WorkflowExecution
 from shared.domain.workflows import Workflow
 from shared.errors import NotFound
 
+# In whichever of its indexes two that start at the same time meet: the id is made of the key too.
 _INSERT = """
 INSERT INTO workflow_execution (
     id, tenant_id, workflow_id, workflow_version, line_user_id, context, origin_key, depth,
@@ -22,7 +23,7 @@ VALUES (
     %(id)s, %(tenant_id)s, %(workflow_id)s, %(workflow_version)s, %(line_user_id)s, %(context)s,
     %(origin_key)s, %(depth)s, %(now)s
 )
-ON CONFLICT ON CONSTRAINT an_execution_is_started_once DO NOTHING
+ON CONFLICT DO NOTHING
 RETURNING id
 """
 

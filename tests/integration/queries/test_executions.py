@@ -3,7 +3,8 @@ from psycopg.types.json import Jsonb
 
 from shared.queries import executions, trigger_rules
 from shared.queries.executions import get_execution, list_executions
-from tests.builders_db import insert_tenant
+from shared.queries.workflows import get_workflow
+from tests.builders_db import NOW, insert_tenant
 from tests.builders_delayed import insert_action, insert_execution, insert_workflow
 from tests.builders_rules import insert_rule
 from tests.integration.queries.plans import plans_of
@@ -54,6 +55,28 @@ def filled(conn):
         "id": "ffffffff-ffff-4fff-bfff-ffffffffffff",
         "limit": 100,
     }
+
+
+def _start(conn, workflow, key):
+    return executions.insert_execution(
+        conn, workflow, line_user_id=None, context={}, origin_key=key, depth=0, now=NOW
+    )
+
+
+@pytest.mark.parametrize(
+    "leave_one",
+    [
+        "UPDATE workflow_execution SET id = gen_random_uuid()",
+        "UPDATE workflow_execution SET origin_key = 'another'",
+    ],
+)
+def test_two_that_start_one_execution_may_meet_in_its_id_or_in_its_key(conn, leave_one):
+    tenant_id = insert_tenant(conn)
+    workflow = get_workflow(conn, tenant_id, insert_workflow(conn, tenant_id))
+    assert _start(conn, workflow, "key") is not None
+    conn.execute(leave_one)
+
+    assert _start(conn, workflow, "key") is None
 
 
 @pytest.mark.parametrize(
