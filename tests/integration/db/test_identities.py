@@ -21,6 +21,14 @@ def test_every_table_goes_on_behind_the_ids_that_are_passed_over(conn):
     assert last.keys() == {name for (name,) in conn.execute(_SEQUENCES)}
 
 
+def test_ids_that_are_few_are_not_used_up(conn):
+    conn.execute("SELECT setval('worker_id_seq', 2000000000)")
+
+    last = [pass_over_ids(conn, 1_000_000_000)["worker_id_seq"] for _ in range(3)]
+
+    assert 2_000_000_000 < last[0] < last[1] < last[2] < 2**31 - 1
+
+
 def test_ids_are_the_owners_to_pass_over(login_url, conn):
     with connect(login_url(API), application_name="test") as login, pytest.raises(Forbidden):
         pass_over_ids(login, 1000)
