@@ -55,15 +55,18 @@ class Liveness:
         try:
             self.time = ServerTime(self._conn)
             self.sessions_allowed = count_sessions(self._conn).allowed_to_role
-            self.worker_id = workers.register_worker(
-                self._conn,
-                host=socket.gethostname(),
-                release=version("duebook"),
-                roles=roles,
-                threads=threads,
-                now=self.time.now(),
-            )
-            self.alive = workers.hold_liveness(self._conn, self.worker_id)
+            self.alive = False
+            while not self.alive:
+                # After a failover that lost a tail a worker may live under an id given out again.
+                self.worker_id = workers.register_worker(
+                    self._conn,
+                    host=socket.gethostname(),
+                    release=version("duebook"),
+                    roles=roles,
+                    threads=threads,
+                    now=self.time.now(),
+                )
+                self.alive = workers.hold_liveness(self._conn, self.worker_id)
         except psycopg.Error:
             self._conn.close()
             raise

@@ -51,6 +51,17 @@ def test_a_worker_lives_as_long_as_its_session(conn, database_url):
     assert row_of(conn, "worker", liveness.worker_id)["stopped_at"] is not None
 
 
+def test_a_worker_passes_over_an_id_under_which_another_lives(conn, database_url, liveness):
+    conn.execute("SELECT setval('worker_id_seq', %s, false)", [liveness.worker_id])
+    conn.execute("DELETE FROM worker")
+
+    with closing(
+        Liveness(lambda: connect(database_url, application_name="second"), roles=(), threads=1)
+    ) as second:
+        assert second.alive
+        assert living_workers(conn) == [liveness.worker_id, second.worker_id]
+
+
 def test_a_worker_that_lost_its_session_takes_its_lock_again(conn, liveness):
     conn.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'liveness'"
