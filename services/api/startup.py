@@ -1,6 +1,10 @@
-"""What the API looks at before it serves: once, in gunicorn's first process."""
+"""What the API looks at before it serves, and how it ends when that is not fit."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gunicorn.arbiter import Arbiter  # type: ignore[import-untyped]  # it has none
 
 from shared.db.roles import API, require_role_if_reached
 from shared.errors import AppError
@@ -21,3 +25,13 @@ def fit_settings() -> Settings:
         print(error.message, file=sys.stderr)
         sys.exit(2)
     return settings
+
+
+@contextmanager
+def boot() -> Iterator[None]:
+    """Let a worker's error here end it, and gunicorn too, with a line that says why."""
+    try:
+        yield
+    except AppError as error:
+        print(error.message, file=sys.stderr)
+        sys.exit(Arbiter.WORKER_BOOT_ERROR)

@@ -3,19 +3,14 @@
 That the login may act as the API was looked at before (``startup``); its sessions fail otherwise.
 """
 
-import sys
-
-from gunicorn.arbiter import Arbiter  # type: ignore[import-untyped]  # it has none
-
 from services.api.app import create_app
 from services.api.dependencies import Parts, operator_sessions
 from services.api.long_questions import LongQuestions
 from services.api.readiness import readiness_check
 from services.api.request_limits import RequestLimits
-from services.api.startup import NAME
+from services.api.startup import NAME, boot
 from shared.db.connection import open_pool
 from shared.db.roles import API
-from shared.errors import Unavailable
 from shared.observability import tracing
 from shared.observability.http import HealthServer
 from shared.observability.logs import configure_logging
@@ -29,37 +24,35 @@ _settings = read_settings("api")
 assert _settings.admin_token is not None
 configure_logging(service="api", log_format=_settings.log_format, level=_settings.log_level)
 # Here, behind gunicorn's fork: what sends them is a thread.
-tracing.start(_settings, service="api")
+with boot():
+    tracing.start(_settings, service="api")
 _url = _settings.database_url.reveal()
 _pool = open_pool(_url, application_name=NAME, size=_settings.db_pool_size, role=API)
 measure_when_asked(_pool)
-app = create_app(
-    Parts(
-        sessions=_pool.connection,
-        operator_sessions=operator_sessions(_url),
-        admin_token=_settings.admin_token,
-        clicks=open_clicks(_settings),
-        public_url=_settings.public_url,
-        max_body_bytes=_settings.max_body_bytes,
-        max_bulk_bytes=_settings.max_bulk_bytes,
-        limits=RequestLimits(
-            open_rates(_settings),
-            of_tenant=Rate.of(_settings.rate_limit),
-            of_refusals=Rate.of(_settings.refusal_limit),
-            trusted_proxies=_settings.trusted_proxies,
-        ),
-        waiting=WaitingLimit(_settings.max_waiting),
-        sealer=_settings.sealer(),
-        questions=LongQuestions(max(_settings.db_pool_size // 2, 1)),
+with boot():
+    app = create_app(
+        Parts(
+            sessions=_pool.connection,
+            operator_sessions=operator_sessions(_url),
+            admin_token=_settings.admin_token,
+            clicks=open_clicks(_settings),
+            public_url=_settings.public_url,
+            max_body_bytes=_settings.max_body_bytes,
+            max_bulk_bytes=_settings.max_bulk_bytes,
+            limits=RequestLimits(
+                open_rates(_settings),
+                of_tenant=Rate.of(_settings.rate_limit),
+                of_refusals=Rate.of(_settings.refusal_limit),
+                trusted_proxies=_settings.trusted_proxies,
+            ),
+            waiting=WaitingLimit(_settings.max_waiting),
+            sealer=_settings.sealer(),
+            questions=LongQuestions(max(_settings.db_pool_size // 2, 1)),
+        )
     )
-)
-try:
     health = HealthServer(
         host=_settings.health_host,
         port=_settings.health_port,
         alive=lambda: None,
         ready=readiness_check(_pool.connection),
     )
-except Unavailable as error:
-    print(error.message, file=sys.stderr)
-    sys.exit(Arbiter.WORKER_BOOT_ERROR)  # gunicorn then ends as well

@@ -39,6 +39,7 @@ def run(stop: Stop) -> int:
         configure_logging(
             service="scanner", log_format=settings.log_format, level=settings.log_level
         )
+        tracing.start(settings, service="scanner")
         publisher = open_publisher(settings)
         loop = _loop(settings, publisher)
         health = HealthServer(
@@ -50,7 +51,6 @@ def run(stop: Stop) -> int:
     except AppError as error:
         print(error.message, file=sys.stderr)
         return 2
-    tracing.start(settings, service="scanner")
     _log.info("scanner_started", broker=publisher is not None)
     ended = _run_loop(loop, stop, grace_seconds=settings.grace_seconds - _CLOSING_SECONDS)
     if publisher:

@@ -25,7 +25,7 @@ from shared.actions.registry import external_types
 from shared.actions.signing_keys import SigningKeys
 from shared.db.connection import connect, open_pool
 from shared.db.roles import WORKER, require_role_if_reached
-from shared.errors import AppError
+from shared.errors import AppError, InvalidInput
 from shared.lifecycle import Stop, backoff_seconds
 from shared.messaging.transport import open_click_consumer, open_consumer
 from shared.observability import tracing
@@ -58,6 +58,7 @@ def run(stop: Stop) -> int:
         configure_logging(
             service="worker", log_format=settings.log_format, level=settings.log_level
         )
+        tracing.start(settings, service="worker")
         process = _Process(settings, stop)
         health = HealthServer(
             host=settings.health_host,
@@ -68,7 +69,6 @@ def run(stop: Stop) -> int:
     except AppError as error:
         print(error.message, file=sys.stderr)
         return 2
-    tracing.start(settings, service="worker")
     fault = process.run()
     health.close()
     tracing.stop()
@@ -96,7 +96,11 @@ class _Process:
         if fault := self._fault_of_pool(liveness):
             liveness.close()
             return fault
-        self._worker = _Worker(self._settings, self._open_session, liveness, self._stop)
+        try:
+            self._worker = _Worker(self._settings, self._open_session, liveness, self._stop)
+        except InvalidInput as error:  # what only the drivers of broker and Redis read
+            liveness.close()
+            return error.message
         self._worker.start()
         while not self._stop.wait(_LOOK_SECONDS):
             pass

@@ -13,6 +13,7 @@ from pika.channel import Channel
 from pika.connection import Connection
 from pika.exceptions import ChannelClosedByBroker
 
+from shared.errors import InvalidInput
 from shared.lifecycle import backoff_seconds
 from shared.messaging import topology
 
@@ -147,8 +148,17 @@ class BrokerConnection:
         connection.ioloop.stop()
 
 
+def read_url(url: str) -> URLParameters:
+    """Return what a URL says; raises InvalidInput ``settings_invalid`` where the driver does."""
+    try:
+        return URLParameters(url)
+    except (ValueError, TypeError, SyntaxError) as error:
+        message = "settings are not valid:\n  AMQP_URL: Must have the parameters of its driver."
+        raise InvalidInput(message, code="settings_invalid") from error
+
+
 def _parameters(url: str, name: str) -> URLParameters:
-    parameters = URLParameters(url)
+    parameters = read_url(url)
     if parameters.heartbeat is None:
         parameters.heartbeat = _HEARTBEAT_SECONDS
     parameters.client_properties = {"connection_name": name}

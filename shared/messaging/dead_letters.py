@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pika import BasicProperties, BlockingConnection, DeliveryMode, URLParameters
+from pika import BasicProperties, BlockingConnection, DeliveryMode
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError, NackError, UnroutableError
 
 from shared.errors import Unavailable
 from shared.messaging import topology
+from shared.messaging.amqp_connection import read_url
 from shared.messaging.click_messages import read_clicks
 from shared.messaging.messages import UnreadableMessage, read_batch
 
@@ -86,7 +87,7 @@ def send_again(url: str, queue: str, *, limit: int | None = None) -> int:
 @contextmanager
 def _channel(url: str) -> Iterator[BlockingChannel]:
     try:
-        connection = BlockingConnection(URLParameters(url))
+        connection = BlockingConnection(read_url(url))
         try:
             yield connection.channel()
         finally:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from shared.errors import InvalidInput
 from shared.observability.spans import NOTHING, Attributes, Span, SpanKind
 from shared.observability.trace_ids import Place, Row
 from shared.settings import Service, Settings, traces_url
@@ -23,7 +24,8 @@ _tracer: "Tracer | None" = None
 def start(settings: Settings, *, service: Service) -> None:
     """Send traces from now on, if the settings say where to: in the process that sends them.
 
-    Its thread would not survive a fork.
+    Its thread would not survive a fork. Raises InvalidInput ``settings_invalid`` for what only the
+    SDK reads.
     """
     global _tracer
     url = traces_url(settings)
@@ -32,7 +34,12 @@ def start(settings: Settings, *, service: Service) -> None:
     from shared.observability.otlp import Tracer
 
     headers = settings.otel_exporter_otlp_headers
-    _tracer = Tracer(url, headers=None if headers is None else headers.reveal(), service=service)
+    told = None if headers is None else headers.reveal()
+    try:
+        _tracer = Tracer(url, headers=told, service=service)
+    except ValueError as error:
+        message = f"settings are not valid:\n  OpenTelemetry refuses one of its own: {error}"
+        raise InvalidInput(message, code="settings_invalid") from error
 
 
 def stop(*, seconds: float = _FLUSH_SECONDS) -> None:

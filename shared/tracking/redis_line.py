@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import structlog
-from redis import Redis, RedisError
+from redis import ConnectionPool, Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from shared.errors import InvalidInput
 from shared.lifecycle import monotonic
 from shared.observability import metrics
 
@@ -80,7 +81,15 @@ class RedisLine:
 
 
 def open_redis(url: str) -> Redis:
-    """Return a client with short limits and without retries; it connects when it is first used."""
+    """Return a client with short limits and without retries; it connects when it is first used.
+
+    Raises InvalidInput ``settings_invalid`` for parameters that the driver does not know.
+    """
+    try:
+        ConnectionPool.from_url(url).make_connection()  # which connects to nobody
+    except (ValueError, TypeError, RedisError) as error:
+        message = "settings are not valid:\n  REDIS_URL: Must have the parameters of its driver."
+        raise InvalidInput(message, code="settings_invalid") from error
     return Redis.from_url(
         url,
         socket_connect_timeout=_ANSWER_SECONDS,

@@ -162,7 +162,14 @@ def test_it_does_not_start_with_a_login_or_settings_that_are_not_fit(login_url, 
     assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", said)
 
 
-def test_it_says_in_a_line_that_its_health_port_is_taken(login_url):
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "HEALTH_HOST, HEALTH_PORT: cannot listen on 127.0.0.1:{}: Address already in use"),
+        ({"REDIS_URL": "redis://h?x=1"}, "  REDIS_URL: Must have the parameters of its driver."),
+    ],
+)
+def test_it_says_in_a_line_what_a_worker_of_gunicorn_found(login_url, settings, said):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         environment = {
@@ -171,6 +178,7 @@ def test_it_says_in_a_line_that_its_health_port_is_taken(login_url):
             "ADMIN_TOKEN": ADMIN_TOKEN,
             "API_PORT": str(free_port()),
             "HEALTH_PORT": str(port),
+            **settings,
         }
         ended = subprocess.run(
             [*COMMAND, "services.api.wsgi:app"],
@@ -181,8 +189,7 @@ def test_it_says_in_a_line_that_its_health_port_is_taken(login_url):
         )
 
     assert ended.returncode == 3
-    told = f"HEALTH_HOST, HEALTH_PORT: cannot listen on 127.0.0.1:{port}: Address already in use"
-    assert told in ended.stderr.splitlines()
+    assert said.format(port) in ended.stderr.splitlines()
     assert "Traceback" not in ended.stdout + ended.stderr
 
 

@@ -237,7 +237,16 @@ def test_while_the_broker_is_away_work_waits_in_the_table(
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"), [({"HIGH_WATER": "none"}, "HIGH_WATER"), ({}, "HEALTH_HOST, HEALTH_PORT")]
+    ("settings", "told"),
+    [
+        ({"HIGH_WATER": "none"}, "HIGH_WATER: Not a valid integer."),
+        ({"AMQP_URL": "amqp://h?heartbeat=hunter2"}, "AMQP_URL: Must have the parameters"),
+        (
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h", "OTEL_BSP_MAX_QUEUE_SIZE": "-1"},
+            "OpenTelemetry refuses one of its own: max_queue_size must be a positive integer.",
+        ),
+        ({}, "HEALTH_HOST, HEALTH_PORT: cannot listen on 127.0.0.1"),
+    ],
 )
 def test_wrong_settings_are_told_at_once(database_url, tmp_path, settings, told):
     log = tmp_path / "log"
@@ -250,3 +259,4 @@ def test_wrong_settings_are_told_at_once(database_url, tmp_path, settings, told)
     assert scanner.child.stop() == 2
     assert told in log.read_text()
     assert "Traceback" not in log.read_text()
+    assert "hunter2" not in log.read_text()

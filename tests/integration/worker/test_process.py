@@ -4,6 +4,8 @@ import os
 import signal
 import socket
 
+import pytest
+
 from shared.db.connection import connect
 from shared.lifecycle import wait_until
 from shared.queries.notifications import notify_work
@@ -62,6 +64,19 @@ def test_a_worker_whose_health_port_is_taken_says_so_and_ends(start_worker):
     assert worker.poll() == 2
     told = f"HEALTH_HOST, HEALTH_PORT: cannot listen on 127.0.0.1:{port}: Address already in use"
     assert worker.log().strip() == told
+
+
+@pytest.mark.parametrize(
+    ("key", "url"),
+    [("REDIS_URL", "redis://h1?hunter2=1"), ("AMQP_URL", "amqp://h1?heartbeat=hunter2")],
+)
+def test_a_worker_whose_url_its_driver_cannot_read_says_so_and_ends(start_worker, key, url):
+    worker = start_worker(**{key: url})
+
+    assert wait_until(lambda: worker.poll() is not None, seconds=SECONDS)
+    assert worker.poll() == 2
+    assert f"{key}: Must have the parameters of its driver." in worker.log()
+    assert not any(word in worker.log() for word in ("Traceback", "hunter2"))
 
 
 def test_a_worker_that_may_not_retry_lets_what_failed_for_now_end(bench, start_worker, unused_port):
