@@ -23,7 +23,7 @@ from shared.sealing import Sealed, Sealer
 _BATCH = 200
 
 
-State = Literal["current", "in_the_clear", "under_other_keys", "unreadable"]
+State = Literal["current", "in_the_clear", "under_other_keys", "unreadable", "lost_and_expired"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +61,8 @@ def survey_secrets(conn: Connection, sealer: Sealer, *, now: datetime) -> Kept:
 
 
 def _state(secret: StoredSecret, sealer: Sealer) -> State:
-    if secret.in_use and _opened(sealer, secret.sealed) is None:
-        return "unreadable"
+    if _opened(sealer, secret.sealed) is None:
+        return "unreadable" if secret.in_use else "lost_and_expired"
     if secret.sealed.sealed_with == sealer.current:
         return "current"
     return "in_the_clear" if secret.sealed.sealed_with is None else "under_other_keys"
@@ -88,19 +88,23 @@ def rotate_secrets(conn: Connection, sealer: Sealer, *, now: datetime) -> Rotate
 def _rotate(
     conn: Connection, kind: Kind, sealer: Sealer, *, current: str, now: datetime
 ) -> Iterator[bool]:
-    """Encrypt those of a kind anew, and yield for each whether it could be read."""
+    """Encrypt those of a kind anew; yield for each whether it could be read, if anybody does."""
     after = START
     while True:
         with conn.transaction():
             page = lock_other_secrets(
                 conn, kind, current=current, after=after, limit=_BATCH, now=now
             )
-            texts = [(secret.id, _opened(sealer, secret.sealed)) for secret in page]
-            reseal(conn, kind, [(id, sealer.seal(text)) for id, text in texts if text is not None])
+            texts = [(secret, _opened(sealer, secret.sealed)) for secret in page]
+            reseal(
+                conn,
+                kind,
+                [(secret.id, sealer.seal(text)) for secret, text in texts if text is not None],
+            )
         if not page:
             return
         after = page[-1].id
-        yield from (text is not None for _, text in texts)
+        yield from (text is not None for secret, text in texts if text is not None or secret.in_use)
 
 
 def _all(conn: Connection, kind: Kind, *, now: datetime) -> Iterator[StoredSecret]:

@@ -69,10 +69,10 @@ def test_a_lost_session_is_told_and_replaced(listener, stop, conn):
 
 def test_a_quiet_session_whose_server_says_nothing_is_told(proxy, stop, monkeypatch):
     monkeypatch.setattr("shared.db.listener._QUIET_SECONDS", 0.0)
-    monkeypatch.setattr("shared.db.connection._SILENT_SECONDS", 0.2)
     listener = Listener(lambda: connect(proxy.url, application_name="listener"))
     listener.wait(0, wake=stop)
     assert listener.wait(0, wake=stop) is False
+    monkeypatch.setattr("shared.db.connection._SILENT_SECONDS", 0.2)
     proxy.be_silent()
 
     with pytest.raises(psycopg.OperationalError):
