@@ -12,8 +12,9 @@ _PARENT = """
 import sys, time
 from pathlib import Path
 from services.cli.children import Child
-child = Child(["sh", "-c", "echo started; exec sleep 600"], environment={"PATH": "/usr/bin:/bin"},
+child = Child(["sleep", "600"], environment={"PATH": "/usr/bin:/bin"},
               temporary_folder=Path(sys.argv[1]))
+print("started", flush=True)
 time.sleep(600)
 """
 
