@@ -172,7 +172,7 @@ def test_with_servers_of_an_authority_of_our_own(secrets, start, tmp_path, rabbi
             if name != "company":
                 asked = f"?sslmode=verify-full&sslrootcert={certificate[0]}"
                 secret["DATABASE_URL"] = safe(secret["DATABASE_URL"]) + asked
-                secret |= {"AMQP_URL": amqp_url, "REDIS_URL": redis_url}
+                secret |= {"AMQP_URL": amqp_url, "REDIS_URL": redis_url, "ENCRYPTION_KEYS": NEW_KEY}
 
         documents = _rendered(*_ALL_SERVERS, "--set=certificateAuthorities.secret=company")
         _assert_runs(documents, secrets, start)

@@ -113,6 +113,11 @@ def test_what_is_edited_becomes_what_was_planned_and_nothing_else(conn):
             after = revisions(conn, reach)
             assert {name for name in after if after[name] != before[name]} == touched
 
-    holds()
-    # Else the edits are too tame to tell anything.
-    assert {"create", "update", "delete", "noop", "adopt", "rename", "add", "move"} <= {*seen}
+    # Else the edits are too tame to tell anything. The ids in what is edited are new each time, and
+    # with them the edits: once in a while a kind of them is not met.
+    wanted = {"create", "update", "delete", "noop", "adopt", "rename", "add", "move"}
+    for _ in range(4):
+        holds()
+        if wanted <= {*seen}:
+            return
+    assert wanted <= {*seen}
