@@ -13,20 +13,20 @@ from shared.usecases.bundle_state import Reach
 from shared.usecases.export_bundle import export_bundle
 from shared.usecases.plan_bundle import plan_bundle
 from tests.builders_db import NOW, insert_tenant
-from tests.integration.usecases.random_bundles import documents, edits
+from tests.integration.usecases.random_bundles import EDITS, documents, edits
 
 EXAMPLES = 60
 
 
-def of_examples(test):
+def of_examples(count):
     return settings(
-        max_examples=EXAMPLES,
+        max_examples=count,
         deadline=None,
         derandomize=True,
         database=None,
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=list(HealthCheck),
-    )(test)
+    )
 
 
 def text(lines):
@@ -58,7 +58,7 @@ def revisions(conn, reach):
 
 
 def test_an_export_is_nothing_to_do_and_the_same_bytes_in_another_tenant(conn):
-    @of_examples
+    @of_examples(EXAMPLES)
     @given(documents())
     def holds(lines):
         reach, other = a_reach(conn), a_reach(conn)
@@ -80,44 +80,43 @@ def test_an_export_is_nothing_to_do_and_the_same_bytes_in_another_tenant(conn):
 def test_what_is_edited_becomes_what_was_planned_and_nothing_else(conn):
     seen = Counter()
 
-    @of_examples
-    @given(documents(), st.data())
-    def holds(lines, data):
-        reach = a_reach(conn)
-        apply(conn, reach, text(lines))
-        document = text(data.draw(edits(export_bundle(conn, reach))))
-        before = revisions(conn, reach)
+    def check(first):
+        @of_examples(EXAMPLES // len(EDITS) + 1)
+        @given(documents(), st.data())
+        def holds(lines, data):
+            reach = a_reach(conn)
+            apply(conn, reach, text(lines))
+            document = text(data.draw(edits(export_bundle(conn, reach), first=first)))
+            before = revisions(conn, reach)
 
-        planned, applied = apply(conn, reach, document)
+            planned, applied = apply(conn, reach, document)
 
-        seen.update(item.action for item in planned)
-        seen.update(change.op for item in planned for change in item.changes)
-        assert [replace(item, trigger_id=None) for item in planned] == [
-            replace(item, trigger_id=None) for item in applied
-        ]
-        again = plan(conn, reach, document).plan.items
-        assert actions(again) <= {"noop", "adopt"}
-        standing = {
-            item.trigger_id
-            for item in plan(conn, reach, export_bundle(conn, reach).encode()).plan.items
-        }
-        for item in applied:
-            if item.kind == "trigger":
-                assert (item.trigger_id in standing) == (item.action != "delete")
-        if not any(change.op == "rename" for item in planned for change in item.changes):
-            touched = {
-                item.table or item.name
-                for item in planned
-                if item.kind in ("table", "trigger") and item.action not in ("noop", "adopt")
+            seen.update(item.action for item in planned)
+            seen.update(change.op for item in planned for change in item.changes)
+            assert [replace(item, trigger_id=None) for item in planned] == [
+                replace(item, trigger_id=None) for item in applied
+            ]
+            again = plan(conn, reach, document).plan.items
+            assert actions(again) <= {"noop", "adopt"}
+            standing = {
+                item.trigger_id
+                for item in plan(conn, reach, export_bundle(conn, reach).encode()).plan.items
             }
-            after = revisions(conn, reach)
-            assert {name for name in after if after[name] != before[name]} == touched
+            for item in applied:
+                if item.kind == "trigger":
+                    assert (item.trigger_id in standing) == (item.action != "delete")
+            if not any(change.op == "rename" for item in planned for change in item.changes):
+                touched = {
+                    item.table or item.name
+                    for item in planned
+                    if item.kind in ("table", "trigger") and item.action not in ("noop", "adopt")
+                }
+                after = revisions(conn, reach)
+                assert {name for name in after if after[name] != before[name]} == touched
 
-    # Else the edits are too tame to tell anything. The ids in what is edited are new each time, and
-    # with them the edits: once in a while a kind of them is not met.
-    wanted = {"create", "update", "delete", "noop", "adopt", "rename", "add", "move"}
-    for _ in range(4):
         holds()
-        if wanted <= {*seen}:
-            return
-    assert wanted <= {*seen}
+
+    for first in EDITS:
+        check(first)
+    # Else the edits are too tame to tell anything.
+    assert {"create", "update", "delete", "noop", "adopt", "rename", "add", "move"} <= {*seen}
