@@ -6,6 +6,8 @@ from typing import NamedTuple
 from psycopg import Connection
 from psycopg.rows import args_row, class_row
 
+# Of another role's sessions the server tells hardly more than the role and the database: enough to
+# know a client by, since its own processes have one of the two at most.
 _COUNT_SESSIONS = """
 SELECT
     count(*) AS open,
@@ -15,7 +17,7 @@ SELECT
     nullif((SELECT rolconnlimit FROM pg_roles WHERE rolname = session_user), -1)
         AS allowed_to_role
 FROM pg_stat_activity
-WHERE backend_type = 'client backend'
+WHERE usesysid IS NOT NULL AND datid IS NOT NULL
 """
 
 

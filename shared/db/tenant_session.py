@@ -6,12 +6,14 @@ hands to somebody else between two transactions carries nobody's tenant with it.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from psycopg import Connection, OperationalError, Transaction
 from psycopg.abc import PQGen
 from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGconn
+from psycopg.rows import RowFactory, tuple_row
 
 from shared.lifecycle import monotonic
 
@@ -35,6 +37,15 @@ class TenantSession(Connection):
     The limits of the server are of no use when it, or what stands before it, is silent while the
     network acknowledges what we send.
     """
+
+    def __init__(self, pgconn: PGconn, row_factory: RowFactory[Any] = tuple_row) -> None:
+        super().__init__(pgconn, row_factory)
+        self._opened_at = monotonic()
+
+    @property
+    def age_seconds(self) -> float:
+        """How long it has been open, by the clock of this process."""
+        return monotonic() - self._opened_at
 
     def wait(
         self,

@@ -15,6 +15,7 @@ from psycopg import Connection
 from psycopg.rows import args_row, class_row
 from psycopg.types.json import Jsonb
 
+from shared.db.tenant_session import TenantSession
 from shared.domain.work import MAX_WORKER_LOSSES, WorkKind
 from shared.queries.arrays import prepare
 from shared.queries.life_cycle import HELD, for_both
@@ -386,8 +387,9 @@ RESTART_GRACE_SECONDS = 30.0
 # After a crash of one backend the server drops all sessions and yet has not begun anew: the reset
 # of its statistics tells. When a standby was promoted nothing tells; but nobody had a session that
 # writes before, and so one that is young says nothing of who lives where the server has replayed
-# another's log. In the order of the index of what is held: in that of the ids the planner would
-# walk all runs to find the few lost ones.
+# another's log. How old it is the process says: to who acts as another role than its login's the
+# server does not tell. In the order of the index of what is held: in that of the ids the planner
+# would walk all runs to find the few lost ones.
 _LOST = """
 , suspect AS MATERIALIZED (
     SELECT id, lease_token, leased_until
@@ -401,8 +403,7 @@ _LOST = """
                     < clock_timestamp() - make_interval(secs => %(restart_grace_seconds)s)
                 AND (
                     pg_last_wal_replay_lsn() IS NULL
-                    OR (SELECT backend_start FROM pg_stat_get_activity(pg_backend_pid()))
-                        < clock_timestamp() - make_interval(secs => %(restart_grace_seconds)s)
+                    OR %(session_seconds)s > %(restart_grace_seconds)s
                 )
             )
         )
@@ -463,8 +464,10 @@ def recover_stale(
     The token stays. A first loss costs no delay, later ones 10 s x 2^losses; the fifth ends the
     row, ``worker lost 5 times``.
     """
+    assert isinstance(conn, TenantSession)
     parameters = {
         "limit": limit,
+        "session_seconds": conn.age_seconds,
         "restart_grace_seconds": restart_grace_seconds,
         "max_losses": MAX_WORKER_LOSSES,
         "error": f"worker lost {MAX_WORKER_LOSSES} times",

@@ -11,6 +11,7 @@ from shared.db.connection import connect
 from tests.e2e.installation import Workspace
 from tests.e2e.pages import PASSWORD, Operator
 from tests.e2e.work_of_every_kind import Work
+from tests.integration.worker.processes import a_held_receiver
 from tests.servers.temporary import temporary_folder
 
 _NOW = "SELECT clock_timestamp()::text"
@@ -61,11 +62,20 @@ def _urls(server):
 
 
 @pytest.fixture
-def install(install_over):
+def slow():
+    """A receiver that answers nobody before it is let go."""
+    with a_held_receiver() as running:
+        yield running
+
+
+@pytest.fixture
+def install(install_over, receiver, slow):
     """Makes an installation at work over the database of an operator."""
 
     def make(operator):
-        installation = install_over(operator.environment["DATABASE_URL"])
+        installation = install_over(
+            operator.environment["DATABASE_URL"], ALLOWED_PORTS=f"{receiver.port},{slow.port}"
+        )
         for service in ("api", "scanner", "worker"):
             installation.start(service)
         installation.wait(installation.answers)
@@ -75,7 +85,7 @@ def install(install_over):
 
 
 def test_what_came_behind_the_moment_is_as_if_it_had_never_been(
-    folder, tmp_path, install, receiver
+    folder, tmp_path, install, receiver, slow
 ):
     operator = Operator("backup.md", folder=tmp_path, ARCHIVE=str(folder / "archive"))
     options = _settings_of_the_page(operator, folder / "archive")
@@ -84,14 +94,16 @@ def test_what_came_behind_the_moment_is_as_if_it_had_never_been(
         operator.follow("Restore a dump")
         operator.run("duebook migrate")
         installation = install(operator)
-        work = Work(Workspace(installation), receiver, receiver)
+        work = Work(Workspace(installation), receiver, slow)
         with connect(server.url("duebook"), application_name="test") as conn:
             with work.flowing():
                 operator.follow("Physically, to any moment")
                 count = len(receiver.requests)
                 installation.wait(lambda: len(receiver.requests) > count + 20)
+                work.hold()
             (moment,) = conn.execute(_NOW).fetchone()
             (orders,) = conn.execute(_ORDERS, [work.tables["orders"]]).fetchone()
+            slow.let_go.set()
             for _ in range(3):
                 work.send()
             work.bring_to_its_end(installation, conn)
@@ -116,3 +128,5 @@ def test_what_came_behind_the_moment_is_as_if_it_had_never_been(
             work.bring_to_its_end(after, conn)
             work.assert_exact(conn)
             assert len(receiver.requests) > told
+            held, again = slow.requests
+            assert held.headers["idempotency-key"] == again.headers["idempotency-key"]

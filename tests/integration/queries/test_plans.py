@@ -35,7 +35,12 @@ BATCH = {"urgent": False, "limit": 50, "after": TOKEN}
 IDS = {"ids": list(range(1, 21)), "tokens": [TOKEN] * 20, "unsent": [1]}
 _HALF_URGENT = "UPDATE {} SET urgent = (id % 2 = 0) WHERE status = 'pending'"
 FINISH = {"receipts": ["[]"] * 20, "statuses": ["done"] * 20, "errors": [None] * 20}
-SWEEP = {"restart_grace_seconds": 30.0, "max_losses": 5, "error": "lost"}
+SWEEP = {
+    "restart_grace_seconds": 30.0,
+    "session_seconds": 60.0,
+    "max_losses": 5,
+    "error": "lost",
+}
 
 CLAIM_OFFERED = {
     "trigger_run": claims._CLAIM_OFFERED,
