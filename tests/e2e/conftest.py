@@ -2,6 +2,7 @@
 
 import pytest
 
+from shared.db.roles import API, SCANNER, WORKER
 from tests.e2e.installation import Installation, Workspace
 from tests.integration.actions.receivers import a_receiver
 
@@ -27,15 +28,21 @@ def receiver():
 
 
 @pytest.fixture
-def install(database_url, tmp_path, receiver):
-    """Makes an installation; its processes are the test's to start."""
+def install(database_url, login_url, tmp_path, receiver):
+    """Makes an installation; its processes are the test's to start.
+
+    Each service has a login of its own, as in a large installation: what only the owner of the
+    tables may see or do fails here.
+    """
     made = []
+    logins = {"api": login_url(API), "scanner": login_url(SCANNER), "worker": login_url(WORKER)}
 
     def make(amqp_url, **settings):
         installation = Installation(
             database_url=database_url,
             amqp_url=amqp_url,
             logs=tmp_path,
+            logins=None if "DATABASE_URL" in settings else logins,
             **{"ALLOWED_PORTS": str(receiver.port), **settings},
         )
         made.append(installation)

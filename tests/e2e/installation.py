@@ -25,10 +25,14 @@ _MODULES = {
 
 
 class Installation:
-    """Processes over one database and, with ``amqp_url``, one broker."""
+    """Processes over one database and, with ``amqp_url``, one broker.
 
-    def __init__(self, *, database_url, amqp_url, logs, **settings):
+    ``logins`` are the URLs of services that have a login of their own; commands take the owner's.
+    """
+
+    def __init__(self, *, database_url, amqp_url, logs, logins=None, **settings):
         self._logs = logs
+        self._logins = logins or {}
         self._started = []
         self.patience_seconds = SECONDS
         self.api_url = f"http://127.0.0.1:{free_port()}"
@@ -48,10 +52,13 @@ class Installation:
 
     def start(self, service, *, arguments=None, **settings):
         """Start a process of a service and return it."""
+        environment = self.environment | {"HEALTH_PORT": str(free_port())}
+        if service in self._logins:
+            environment["DATABASE_URL"] = self._logins[service]
         with (self._logs / f"{len(self._started):02}-{service}.log").open("wb") as log:
             child = Child(
                 [sys.executable, "-m", *(arguments or _MODULES[service])],
-                environment={**self.environment, "HEALTH_PORT": str(free_port()), **settings},
+                environment=environment | settings,
                 output=log,
             )
         self._started.append(child)
