@@ -28,6 +28,13 @@ class TenantPageQuery(PageQuery, TenantQuery):
     """A page of a list of a tenant."""
 
 
+class CancelCountsSchema(StrictSchema):
+    """What a bulk cancel did: one call cancels up to 10,000; call again while more match."""
+
+    matched = fields.Integer(required=True)
+    cancelled = fields.Integer(required=True)
+
+
 class ProblemErrorSchema(StrictSchema):
     """One fault: where in the body (or the query, read as an object), and what is wrong."""
 

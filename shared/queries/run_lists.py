@@ -108,8 +108,8 @@ _BY_STATUS: dict[RunStatus | Literal["stuck"] | None, tuple[LiteralString, ...]]
 }
 
 
-def _clauses(filter: RunFilter, *, before: int | None) -> list[str]:
-    """Return the clauses of the listings that together are the filter's."""
+def _given(filter: RunFilter) -> LiteralString:
+    """Return the clauses of what the filter names beside a status."""
     parts: list[LiteralString] = []
     if filter.trigger_id is not None:
         parts.append(_OF_TRIGGER)
@@ -119,16 +119,32 @@ def _clauses(filter: RunFilter, *, before: int | None) -> list[str]:
         parts.append(_FROM)
     if filter.to_at is not None:
         parts.append(_TO)
-    if before is not None:
-        parts.append(_BEFORE)
+    return "".join(parts)
+
+
+def _clauses(filter: RunFilter, *, before: int | None) -> list[str]:
+    """Return the clauses of the listings that together are the filter's."""
+    behind = "" if before is None else _BEFORE
     return [
-        "".join([_OF_TABLE, status, *parts, _NEWEST_FIRST]) for status in _BY_STATUS[filter.status]
+        _OF_TABLE + status + _given(filter) + behind + _NEWEST_FIRST
+        for status in _BY_STATUS[filter.status]
     ]
 
 
 def _parameters(
     table: CustomTable, filter: RunFilter, *, before: int | None, limit: int, now: datetime
 ) -> dict[str, Any]:
+    values = {"stale_before": now - STALE_AFTER, "before": before, "limit": limit}
+    return parameters(table, filter) | values
+
+
+def pending_clauses(filter: RunFilter) -> LiteralString:
+    """Return the WHERE of a table's pending runs that the filter finds, whatever its status."""
+    return _OF_TABLE + _PENDING + _given(filter)
+
+
+def parameters(table: CustomTable, filter: RunFilter) -> dict[str, Any]:
+    """Return the parameters of ``pending_clauses``."""
     return {
         "tenant_id": table.tenant_id,
         "table_id": table.id,
@@ -136,9 +152,6 @@ def _parameters(
         "record_id": filter.record_id,
         "from_at": filter.from_at,
         "to_at": filter.to_at,
-        "stale_before": now - STALE_AFTER,
-        "before": before,
-        "limit": limit,
     }
 
 
@@ -211,6 +224,19 @@ def list_run_ids(
         for clauses in _clauses(filter, before=before):
             found += cursor.execute(_IDS + clauses, parameters, prepare=False)
     return sorted(found, reverse=True)[:limit]
+
+
+_COUNT = """
+SELECT count(*)
+FROM trigger_run
+"""
+
+
+def count_pending(conn: Connection, table: CustomTable, filter: RunFilter) -> int:
+    """Return how many pending runs of the table the filter finds, whatever its status."""
+    statement = _COUNT + pending_clauses(filter)
+    row = conn.execute(statement, parameters(table, filter), prepare=False).fetchone()
+    return row[0] if row else 0
 
 
 _COUNT_FAILED = "SELECT count(*) FROM trigger_run WHERE status = 'failed'"

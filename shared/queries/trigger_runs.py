@@ -11,7 +11,7 @@ from psycopg.errors import UniqueViolation
 
 from shared.domain.records import CustomTable
 from shared.errors import Conflict
-from shared.queries.run_lists import STALE_AFTER
+from shared.queries.run_lists import STALE_AFTER, RunFilter, parameters, pending_clauses
 
 # The token stays until the next claim: nobody has begun anew, and a late ok still counts. What
 # failed may end well this time, also in actions that the run had gone on past.
@@ -56,7 +56,7 @@ def rearm(conn: Connection, table: CustomTable, run_id: int, *, now: datetime) -
     False: there is no such run, or its status does not allow it. Raises Conflict
     ``trigger_has_active_run`` when another run of the same clock trigger is active.
     """
-    parameters = {
+    values = {
         "table_id": table.id,
         "run_id": run_id,
         "stale_before": now - STALE_AFTER,
@@ -64,14 +64,14 @@ def rearm(conn: Connection, table: CustomTable, run_id: int, *, now: datetime) -
     }
     try:
         with conn.transaction():
-            return conn.execute(_REARM, parameters).rowcount == 1
+            return conn.execute(_REARM, values).rowcount == 1
     except UniqueViolation as error:
         raise Conflict(
             "another run of this trigger is active", code="trigger_has_active_run"
         ) from error
 
 
-_CANCEL = """
+_CANCELLED = """
 UPDATE trigger_run
 SET status = 'failed',
     error = 'cancelled',
@@ -79,14 +79,45 @@ SET status = 'failed',
     announce_at = NULL,
     finished_at = %(now)s,
     updated_at = %(now)s
+"""
+
+_ONE = """
 WHERE id = %(run_id)s AND table_id = %(table_id)s AND status = 'pending'
 """
+
+_CANCEL = _CANCELLED + _ONE
 
 
 def cancel(conn: Connection, table: CustomTable, run_id: int, *, now: datetime) -> bool:
     """pending -> failed: end a run that nobody has started; False when it is not pending."""
-    parameters = {"table_id": table.id, "run_id": run_id, "now": now}
-    return conn.execute(_CANCEL, parameters).rowcount == 1
+    values = {"table_id": table.id, "run_id": run_id, "now": now}
+    return conn.execute(_CANCEL, values).rowcount == 1
+
+
+_CHOSEN = """
+WHERE id = ANY(ARRAY(
+    SELECT id
+    FROM trigger_run
+"""
+
+_LOCKED = """
+    ORDER BY id
+    LIMIT %(limit)s
+    FOR UPDATE
+))
+"""
+
+
+def cancel_matching(
+    conn: Connection, table: CustomTable, filter: RunFilter, *, limit: int, now: datetime
+) -> int:
+    """pending -> failed: end up to ``limit`` that the filter finds, the oldest; return how many.
+
+    Only pending ones, whatever status the filter names.
+    """
+    statement = _CANCELLED + _CHOSEN + pending_clauses(filter) + _LOCKED
+    values = parameters(table, filter) | {"limit": limit, "now": now}
+    return conn.execute(statement, values, prepare=False).rowcount
 
 
 _DELETE_RUN = """

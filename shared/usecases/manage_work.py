@@ -1,4 +1,4 @@
-"""Runs in the hands of a moderator: retried, one or many, cancelled, deleted."""
+"""Runs in the hands of a moderator: retried and cancelled, one or many, deleted."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,8 +10,11 @@ from shared.domain.runs import Run, retry_refusal
 from shared.errors import Conflict
 from shared.queries import trigger_runs
 from shared.queries.notifications import notify_work
-from shared.queries.run_lists import RunFilter, get_run, list_run_ids
+from shared.queries.run_lists import RunFilter, count_pending, get_run, list_run_ids
 from shared.queries.trigger_runs import rearm
+
+MAX_CANCELLED = 10_000
+"""Runs that one bulk cancel ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +23,14 @@ class RetryCounts:
 
     retried: int
     skipped: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelCounts:
+    """What a bulk cancel found pending, and how many of these it ended."""
+
+    matched: int
+    cancelled: int
 
 
 def retry_run(conn: Connection, table: CustomTable, run_id: int, *, now: datetime) -> Run:
@@ -69,6 +80,21 @@ def cancel_run(conn: Connection, table: CustomTable, run_id: int, *, now: dateti
             message = f"run is {run.status}; only pending runs can be cancelled"
             raise Conflict(message, code="run_not_pending")
         return run
+
+
+def cancel_runs(
+    conn: Connection, table: CustomTable, filter: RunFilter, *, dry_run: bool, now: datetime
+) -> CancelCounts:
+    """End the pending runs that a filter finds, up to 10,000 of them; a dry run only counts.
+
+    Their identities stay consumed.
+    """
+    with conn.transaction():
+        matched = count_pending(conn, table, filter)
+        if dry_run:
+            return CancelCounts(matched=matched, cancelled=0)
+        cancelled = trigger_runs.cancel_matching(conn, table, filter, limit=MAX_CANCELLED, now=now)
+        return CancelCounts(matched=max(matched, cancelled), cancelled=cancelled)
 
 
 def delete_run(conn: Connection, table: CustomTable, run_id: int) -> None:

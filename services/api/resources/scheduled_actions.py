@@ -10,7 +10,7 @@ from services.api.cursors import Position
 from services.api.fields import StrictSchema
 from services.api.pages import page
 from services.api.routes import Answer, Call, Route
-from services.api.schemas import TRACE_ID, TenantPageQuery, TenantQuery
+from services.api.schemas import TRACE_ID, CancelCountsSchema, TenantPageQuery, TenantQuery
 from shared.domain.scheduled_actions import ActionStatus, Branch, Mode, ScheduledAction
 from shared.errors import Fault, InvalidInput
 from shared.observability.trace_ids import Row, trace_id_of
@@ -139,13 +139,6 @@ class CancelFilterSchema(StrictSchema):
     dry_run = fields.Boolean(
         load_default=False, metadata={"description": "count alone, cancel nothing"}
     )
-
-
-class CancelCountsSchema(StrictSchema):
-    """What a bulk cancel did: one call cancels up to 10,000; call again while more match."""
-
-    matched = fields.Integer(required=True)
-    cancelled = fields.Integer(required=True)
 
 
 def _list(call: Call) -> Answer:

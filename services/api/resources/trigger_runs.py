@@ -1,4 +1,4 @@
-"""Runs of triggers: list, look at, retry (one, or all that a filter finds), cancel, delete."""
+"""Runs of triggers: list, look at, retry and cancel (one, or all that a filter finds), delete."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
@@ -9,19 +9,22 @@ from services.api.fields import StrictSchema
 from services.api.pages import after_id, page
 from services.api.resources.access import table_of
 from services.api.routes import Answer, Call, Route
-from services.api.schemas import TRACE_ID, PageQuery
+from services.api.schemas import TRACE_ID, CancelCountsSchema, PageQuery
 from shared.domain.columns import Column, cells_by_name
 from shared.domain.runs import Run, RunKind, RunStatus
 from shared.observability.trace_ids import Row, trace_id_of
 from shared.queries.definitions import list_frozen_columns
 from shared.queries.run_lists import RunFilter, get_run, list_runs
-from shared.usecases.manage_work import cancel_run, delete_run, retry_run, retry_runs
+from shared.usecases.manage_work import cancel_run, cancel_runs, delete_run, retry_run, retry_runs
 
 _RUNS = "/tables/<uuid:table_id>/trigger-runs"
 _RUN = _RUNS + "/<id:run_id>"
 
 _STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 _KINDS: tuple[RunKind, ...] = get_args(RunKind)
+
+_FROM = {"description": "created at or after"}
+_TO = {"description": "created before"}
 
 
 class RunSchema(StrictSchema):
@@ -66,8 +69,8 @@ class RunListQuery(PageQuery):
     status = fields.Choice(*_STATUSES, "stuck")
     trigger_id = fields.Text(max=16)
     record_id = fields.QueryInteger(min=1)
-    since = fields.Instant(data_key="from", metadata={"description": "created at or after"})
-    until = fields.Instant(data_key="to", metadata={"description": "created before"})
+    since = fields.Instant(data_key="from", metadata=_FROM)
+    until = fields.Instant(data_key="to", metadata=_TO)
 
 
 class RetryFilterSchema(StrictSchema):
@@ -76,8 +79,8 @@ class RetryFilterSchema(StrictSchema):
     status = fields.Choice("pending", "failed", "stuck", load_default="failed")
     trigger_id = fields.Text(max=16)
     record_id = fields.Integer(min=1)
-    since = fields.Instant(data_key="from")
-    until = fields.Instant(data_key="to")
+    since = fields.Instant(data_key="from", metadata=_FROM)
+    until = fields.Instant(data_key="to", metadata=_TO)
     limit = fields.Integer(min=1, max=1000, load_default=1000)
 
 
@@ -86,6 +89,18 @@ class RetryCountsSchema(StrictSchema):
 
     retried = fields.Integer(required=True)
     skipped = fields.Integer(required=True)
+
+
+class RunCancelFilterSchema(StrictSchema):
+    """Which pending runs of the table to cancel: all of them, if nothing restricts it."""
+
+    trigger_id = fields.Text(max=16)
+    record_id = fields.Integer(min=1)
+    since = fields.Instant(data_key="from", metadata=_FROM)
+    until = fields.Instant(data_key="to", metadata=_TO)
+    dry_run = fields.Boolean(
+        load_default=False, metadata={"description": "count alone, cancel nothing"}
+    )
 
 
 def _list(call: Call) -> Answer:
@@ -138,6 +153,17 @@ def _retry_all(call: Call) -> Answer:
 def _cancel(call: Call) -> Answer:
     table = table_of(call)
     return _answer(call, cancel_run(call.conn, table, call.ids["run_id"], now=call.now))
+
+
+def _cancel_all(call: Call) -> Answer:
+    counts = cancel_runs(
+        call.conn,
+        table_of(call),
+        _filter(call.body),
+        dry_run=call.body["dry_run"],
+        now=call.now,
+    )
+    return Answer(body=counts)
 
 
 def _delete(call: Call) -> Answer:
@@ -201,6 +227,16 @@ TRIGGER_RUN_ROUTES = (
         body=RetryFilterSchema,
         answers={200: RetryCountsSchema},
         handler=_retry_all,
+    ),
+    Route(
+        method="POST",
+        path=_RUNS + "/cancel",
+        operation_id="triggerRuns.cancelAll",
+        summary="Cancel the pending runs that a filter finds, the oldest first",
+        roles=MODERATOR,
+        body=RunCancelFilterSchema,
+        answers={200: CancelCountsSchema},
+        handler=_cancel_all,
     ),
     Route(
         method="GET",

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from services.cli.api import TABLES, api_of_moderator, api_option, find_table
+from services.cli.api import TABLES, Api, api_of_moderator, api_option, find_table
 from services.cli.default_group import ListsByDefault
 from services.cli.of_tables import (
     asked_tables,
@@ -26,7 +26,6 @@ _COLUMNS = {
     "attempts": "attempts",
     "outcome": "outcome",
 }
-_AT_ONCE = 1000
 _RECEIPT = ("type", "ok", "attempts", "finished_at")
 
 
@@ -120,7 +119,7 @@ def retry(
 @runs.command("cancel")
 @click.argument("run", type=int, nargs=-1)
 @click.option("--table", help="Table (name or id); with --all the one whose runs are cancelled.")
-@click.option("--all", "every", is_flag=True, help="All pending runs of --table, up to 1000.")
+@click.option("--all", "every", is_flag=True, help="All pending runs of --table.")
 @api_option
 @json_option
 def cancel(
@@ -130,11 +129,21 @@ def cancel(
     _named_or_all(run, table, every=every)
     api = api_of_moderator(api_url)
     if every:
-        path = _path(find_table(api, str(table)))
-        pending = api.items(path, query={"status": "pending"}, limit=_AT_ONCE)
-        run = tuple(each["id"] for each in pending)
+        cancelled_in_all = _cancel_all(api, find_table(api, str(table)))
+        (say_json if as_json else say_members)({"cancelled": cancelled_in_all})
+        return
     cancelled = move_each(api, table, run, "cancel", path=_path, what=_WHAT)
     _say(cancelled, as_json=as_json)
+
+
+def _cancel_all(api: Api, table: dict[str, Any]) -> int:
+    """Cancel what is pending, as much as the API takes in a call; return how many it were."""
+    cancelled = 0
+    while True:
+        counts = api.call("POST", f"{_path(table)}/cancel", body={})
+        cancelled += int(counts["cancelled"])
+        if counts["cancelled"] == 0 or counts["cancelled"] == counts["matched"]:
+            return cancelled
 
 
 def _named_or_all(ids: tuple[int, ...], table: str | None, *, every: bool) -> None:

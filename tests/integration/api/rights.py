@@ -72,6 +72,7 @@ AREAS = {
     "trigger-runs": (
         f"{_TABLE}/trigger-runs",
         f"{_TABLE}/trigger-runs/retry",
+        f"{_TABLE}/trigger-runs/cancel",
         _RUN,
         f"{_RUN}/retry",
         f"{_RUN}/cancel",
@@ -123,6 +124,7 @@ BODIES = {
     f"PUT {_TRIGGERS}": {"triggers": []},
     f"POST {_TRIGGERS}/simulate": {"triggers": []},
     f"POST {_TABLE}/trigger-runs/retry": {},
+    f"POST {_TABLE}/trigger-runs/cancel": {"dry_run": True},
     f"POST {_TABLE}/staged-changes/approve": {},
     f"POST {_TABLE}/staged-changes/reject": {},
     f"POST {_CHANGE}/approve": {},

@@ -194,6 +194,67 @@ def test_a_pending_run_is_cancelled_and_then_retried_or_deleted(author, authored
     assert problem(author.get(path))[:2] == (404, "run_not_found")
 
 
+def cancel_all(who, table, **filter):
+    return who.post(f"{table}/trigger-runs/cancel", json=filter)
+
+
+def pending_ids(who, table):
+    return [run["id"] for run in who.get(f"{table}/trigger-runs?status=pending").json["items"]]
+
+
+def test_what_a_filter_finds_is_counted_and_cancelled(author, authored):
+    *newer, oldest = fire(author, authored, 3)
+    filter = {"record_id": oldest["record_id"], "trigger_id": oldest["trigger_id"]}
+
+    counted = cancel_all(author, authored, **filter, dry_run=True)
+    nothing = cancel_all(author, authored, trigger_id="trg_000000000000")
+    assert pending_ids(author, authored) == [run["id"] for run in (*newer, oldest)]
+    cancelled = cancel_all(author, authored, **filter)
+
+    assert counted.json == {"matched": 1, "cancelled": 0}
+    assert nothing.json == {"matched": 0, "cancelled": 0}
+    assert cancelled.json == {"matched": 1, "cancelled": 1}
+    assert pending_ids(author, authored) == [run["id"] for run in newer]
+    ended = author.get(f"{authored}/trigger-runs/{oldest['id']}").json
+    assert (ended["status"], ended["error"]) == ("failed", "cancelled")
+
+
+def test_a_bulk_cancel_without_a_filter_takes_what_is_pending_in_the_table(
+    author, authored, tenant, conn
+):
+    runs = fire(author, authored, 3)
+    hold(conn, runs[0])
+    other, _ = new_table(author, tenant=tenant)
+    fire(author, other, 1)
+
+    answer = cancel_all(author, authored)
+
+    assert answer.json == {"matched": 2, "cancelled": 2}
+    assert len(pending_ids(author, other)) == 1
+    held = author.get(f"{authored}/trigger-runs/{runs[0]['id']}").json
+    assert held["status"] == "running"
+
+
+def test_a_bulk_cancel_takes_the_oldest_and_keeps_its_limit(author, authored, monkeypatch):
+    monkeypatch.setattr("shared.usecases.manage_work.MAX_CANCELLED", 2)
+    runs = fire(author, authored, 3)
+
+    answer = cancel_all(author, authored)
+
+    assert answer.json == {"matched": 3, "cancelled": 2}
+    assert pending_ids(author, authored) == [runs[0]["id"]]
+
+
+@pytest.mark.parametrize(
+    "body", [{"status": "failed"}, {"record_id": 0}, {"from": "yesterday"}, {"limit": 5}]
+)
+def test_a_filter_of_a_bulk_cancel_that_is_not_understood_is_refused(body, author, authored):
+    [run] = fire(author, authored, 1)
+
+    assert problem(cancel_all(author, authored, **body))[0] == 400
+    assert pending_ids(author, authored) == [run["id"]]
+
+
 def test_a_run_of_another_table_is_absent(author, authored, tenant):
     run = fire(author, authored, 1)[0]
     other, _ = new_table(author, tenant=tenant)
@@ -216,5 +277,6 @@ def test_runs_of_another_tenant_are_403(moderator, stranger, table):
         stranger.get(f"{table}/trigger-runs/{run['id']}"),
         stranger.post(f"{table}/trigger-runs/{run['id']}/retry"),
         stranger.post(f"{table}/trigger-runs/retry", json={}),
+        stranger.post(f"{table}/trigger-runs/cancel", json={}),
     ):
         assert problem(answer)[:2] == (403, "tenant_forbidden")

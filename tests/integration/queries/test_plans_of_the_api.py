@@ -19,6 +19,7 @@ from shared.queries import (
     records,
     run_lists,
     timeline,
+    trigger_runs,
 )
 from shared.queries.action_lists import ActionFilter
 from shared.queries.event_lists import EventFilter
@@ -67,6 +68,20 @@ def test_a_listing_of_runs_uses_the_index_of_its_filter(conn, asking):
             for clauses, index in zip(listings, indexes, strict=True):
                 planned, _ = plans_of(api, run_lists._COLUMNS + clauses, parameters)
                 _assert_uses(planned, index, relation="trigger_run")
+
+
+def test_a_bulk_cancel_of_runs_finds_them_by_an_index(conn, asking):
+    table = fill_runs(conn)
+    chosen = trigger_runs._CANCELLED + trigger_runs._CHOSEN
+
+    with asking(table.tenant_id) as api:
+        for name in ("pending", "trigger", "record"):
+            filter, [index] = RUN_FILTERS[name]
+            statement = chosen + run_lists.pending_clauses(filter) + trigger_runs._LOCKED
+            values = run_lists.parameters(table, filter) | {"limit": 10_000, "now": NOW}
+            planned, _ = plans_of(api, statement, values)
+            _assert_uses(planned, index, relation="trigger_run")
+            _assert_uses(planned, "trigger_run_pkey", relation="trigger_run")
 
 
 def test_the_runs_of_a_range_are_found_without_reading_those_of_others(conn, asking):

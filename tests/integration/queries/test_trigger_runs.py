@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from uuid import uuid4
 
@@ -7,6 +8,7 @@ from psycopg.types.json import Jsonb
 from shared.db.clock import server_now
 from shared.domain.work import Reference
 from shared.errors import Conflict, NotFound
+from shared.lifecycle import wait_until
 from shared.queries.claims import claim
 from shared.queries.run_lists import (
     RunFilter,
@@ -16,7 +18,7 @@ from shared.queries.run_lists import (
     list_run_ids,
     list_runs,
 )
-from shared.queries.trigger_runs import cancel, delete_finished, delete_run, rearm
+from shared.queries.trigger_runs import cancel, cancel_matching, delete_finished, delete_run, rearm
 from tests.builders_db import (
     FAR_OFF,
     LONG_AGO,
@@ -28,6 +30,7 @@ from tests.builders_db import (
     row_of,
     trigger_id,
 )
+from tests.integration.usecases.world import waits_for_a_lock
 
 
 @pytest.fixture
@@ -147,6 +150,67 @@ def test_only_a_pending_run_can_be_cancelled(conn, table, status):
 
     assert not cancel(conn, table, run_id, now=NOW)
     assert row_of(conn, "trigger_run", run_id)["status"] == status
+
+
+def _cancel_all(conn, table, *, limit=100, **filter):
+    return cancel_matching(conn, table, RunFilter(**filter), limit=limit, now=NOW)
+
+
+def _statuses(conn, ids):
+    return [row_of(conn, "trigger_run", id)["status"] for id in ids]
+
+
+def test_what_a_filter_finds_is_cancelled_as_far_as_it_is_pending(conn, table):
+    statuses = ("pending", "running", "done", "failed")
+    mine = [insert_run(conn, table, status=one, record_id=7) for one in statuses]
+    other = insert_run(conn, table, record_id=8)
+    before = [row_of(conn, "trigger_run", id) for id in (*mine[1:], other)]
+
+    assert _cancel_all(conn, table, record_id=7, status="running") == 1
+
+    run = get_run(conn, table, mine[0])
+    assert (run.status, run.error, run.finished_at) == ("failed", "cancelled", NOW)
+    assert [row_of(conn, "trigger_run", id) for id in (*mine[1:], other)] == before
+
+
+def test_each_restriction_of_a_bulk_cancel_is_kept(conn, table):
+    early, late = (insert_run(conn, table, created_at=at) for at in (LONG_AGO, NOW))
+    named = insert_run(conn, table, trigger_id=trigger_id(9), created_at=FAR_OFF)
+
+    assert _cancel_all(conn, table, trigger_id=trigger_id(9)) == 1
+    assert _statuses(conn, [early, late, named]) == ["pending", "pending", "failed"]
+    assert _cancel_all(conn, table, to_at=NOW) == 1
+    assert _statuses(conn, [early, late]) == ["failed", "pending"]
+    assert _cancel_all(conn, table, from_at=NOW) == 1
+
+
+def test_the_oldest_of_many_are_cancelled_first(conn, table):
+    made = insert_runs(conn, table, count=3)
+
+    assert _cancel_all(conn, table, limit=2) == 2
+    assert _statuses(conn, made) == ["failed", "failed", "pending"]
+
+
+def test_runs_of_another_table_are_not_cancelled(conn, table):
+    other = insert_run(conn, insert_table(conn, tenant_id=table.tenant_id))
+
+    assert _cancel_all(conn, table) == 0
+    assert _statuses(conn, [other]) == ["pending"]
+
+
+def test_a_run_that_is_claimed_meanwhile_is_not_cancelled(conn, other_conn, table):
+    run_id = insert_run(conn, table)
+    reference = Reference(id=run_id, token=get_token(conn, run_id))
+    lease = {"worker_id": 1, "lease_token": uuid4(), "lease_seconds": 300}
+
+    with ThreadPoolExecutor(1) as pool:
+        with conn.transaction():
+            assert len(claim(conn, [reference], **lease)) == 1
+            cancelling = pool.submit(_cancel_all, other_conn, table)
+            assert wait_until(lambda: waits_for_a_lock(conn), seconds=30)
+        assert cancelling.result() == 0
+
+    assert _statuses(conn, [run_id]) == ["running"]
 
 
 def test_a_run_is_either_started_or_cancelled(conn, other_conn, table):
