@@ -40,6 +40,8 @@ _FULL = 0.8
 _LATE_SECONDS = 120.0
 _DUE_COUNTED = 10_000
 _OWN_HOSTS = ("localhost", "0.0.0.0", "::", "::1")
+# No login of a service is to be given another's role to be looked at with.
+_USE_AN_OPERATORS = "look with the owner's login, or one of all three roles"
 _NEVER_SCANNED = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -110,7 +112,7 @@ def _roles(conn: Connection, *, needed: tuple[str, ...]) -> Check:
     for role in needed:
         if role not in mine:
             hidden = "sees nothing of what there is to do" if role == SCANNER else "cannot verify"
-            found = f"the login may not act as {role}, and {hidden}"
+            found = f"the login may not act as {role}, and {hidden}: {_USE_AN_OPERATORS}"
             return Check(name="roles", state="failed", found=found)
     return Check(name="roles", state="ok", found=f"the login is of {', '.join(mine)}")
 
@@ -234,8 +236,9 @@ def _waiting(conn: Connection, *, now: datetime) -> Check:
 
 def _secrets(conn: Connection, settings: Settings) -> Check:
     """Only a worker may read them."""
-    if fault := role_fault(conn, WORKER):
-        return Check(name="secrets", state="warning", found=f"not looked at: {fault}")
+    if role_fault(conn, WORKER) is not None:
+        found = f"not looked at: the login may not act as {WORKER}; {_USE_AN_OPERATORS}"
+        return Check(name="secrets", state="warning", found=found)
     url, sealer = settings.database_url.reveal(), settings.sealer()
     with connect(url, application_name="duebook-doctor", role=WORKER) as session:
         kept = survey_secrets(session, sealer, now=server_now(session))

@@ -22,8 +22,12 @@ SELECT rolname, session_user, pg_has_role(
 )
 FROM pg_roles
 WHERE rolname = ANY(%(roles)s)
+ORDER BY rolname
 """
 
+# What an admin does across tenants over HTTP is a scanner's: an API's login may be given that role
+# as well. Nobody else's is to have another service's rights.
+_MAY_HAVE_BESIDE = {SCANNER: [API]}
 
 _ROLES_OF_LOGIN = """
 SELECT rolname FROM pg_roles WHERE rolname = ANY(%(roles)s) AND pg_has_role(oid, 'USAGE')
@@ -54,14 +58,18 @@ def require_role_if_reached(url: str, role: str, *, application_name: str) -> No
 
 
 def role_fault(conn: Connection, role: str) -> str | None:
-    """Return why the login of a session may not take the role, None when it may."""
-    found = conn.execute(_MAY_TAKE, {"roles": [role]}).fetchone()
-    if found is None:
-        return f"the database has no role {role}: run duebook migrate"
-    _, login, may_take = found
-    if may_take:
+    """Return why the login of a session may not take the role, None when it may.
+
+    A login of no service is to be given the role, one of another service is the wrong one here.
+    """
+    found = conn.execute(_MAY_TAKE, {"roles": list(ROLES)}).fetchall()
+    mine = [name for name, _, may_take in found if may_take]
+    if role in mine:
         return None
-    return (
-        f'the database\'s role "{login}" may not act as {role}: let a superuser run'
-        f' GRANT {role} TO "{login}"'
-    )
+    if role not in [name for name, _, _ in found]:
+        return f"the database has no role {role}: run duebook migrate"
+    login = f'"{found[0][1]}"'
+    fault = f"the database's role {login} may not act as {role}"
+    if mine and mine != _MAY_HAVE_BESIDE.get(role):
+        return f"{fault}: it is of {', '.join(mine)}, use a login of {role}"
+    return f"{fault}: let a superuser, or who made that role, run GRANT {role} TO {login}"

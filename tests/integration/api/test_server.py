@@ -132,8 +132,8 @@ def test_it_answers_counts_and_logs_and_stops_when_told(server):
     [
         (
             {},
-            'the database\'s role "worker_1" may not act as duebook_api: let a superuser run'
-            ' GRANT duebook_api TO "worker_1"\n',
+            'the database\'s role "worker_1" may not act as duebook_api: it is of'
+            " duebook_worker, use a login of duebook_api\n",
         ),
         (
             {"DB_POOL_SIZE": "many"},

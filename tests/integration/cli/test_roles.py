@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from shared.db.roles import API, SCANNER, WORKER
+from shared.db.roles import API, ROLES, SCANNER, WORKER
 from tests.integration.cli.conftest import CommandLine
 
 
@@ -37,7 +37,19 @@ def test_the_doctor_says_which_role_a_login_lacks_to_verify(as_login):
     told = json.loads(done.stdout)
     found = {check["name"]: check["found"] for check in told["checks"]}
     assert done.returncode == 1
-    assert found["roles"] == "the login may not act as duebook_api, and cannot verify"
+    assert found["roles"] == (
+        "the login may not act as duebook_api, and cannot verify: "
+        "look with the owner's login, or one of all three roles"
+    )
+
+
+@pytest.mark.parametrize("service", ROLES)
+def test_the_doctor_tells_no_login_of_a_service_to_be_given_more(as_login, service):
+    for option in ("--json", "--verify"):
+        told = as_login(service).run_apart("doctor", option).stdout
+
+        assert "GRANT" not in told
+        assert "look with the owner's login" in " ".join(told.split())
 
 
 def test_a_tick_is_a_scanners(as_login):
@@ -45,7 +57,8 @@ def test_a_tick_is_a_scanners(as_login):
     done = as_login(SCANNER).run_apart("tick", "--json")
 
     assert refused.exit_code == 1
-    assert 'GRANT duebook_scanner TO "worker_1"' in refused.stderr
+    assert '"worker_1" may not act as duebook_scanner: it is of duebook_worker' in refused.stderr
+    assert "GRANT" not in refused.stderr
     assert json.loads(done.stdout)["runs_created"] == 0
 
 
