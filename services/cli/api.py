@@ -13,6 +13,7 @@ __all__ = [
     "TABLES",
     "Api",
     "Refused",
+    "admin_api_option",
     "api_of_admin",
     "api_of_moderator",
     "api_option",
@@ -22,6 +23,13 @@ __all__ = [
 TABLES = "/tenant/custom-tables/tables"
 
 api_option = place_options
+
+admin_api_option = click.option(
+    "--api",
+    "api_url",
+    metavar="URL",
+    help="Ask this API, as the holder of ADMIN_TOKEN, instead of using DATABASE_URL.",
+)
 
 
 def api_of_moderator(url: str) -> Api:

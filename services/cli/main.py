@@ -25,6 +25,7 @@ from services.cli.commands.secrets import secrets
 from services.cli.commands.setup import migrate, openapi, restored, settings
 from services.cli.commands.simulation import simulate
 from services.cli.commands.tables import tables
+from services.cli.commands.tenants import tenants
 from services.cli.commands.tokens import token
 from services.cli.output import shown_lines
 from shared.errors import AppError, InvalidInput, Unavailable
@@ -34,7 +35,10 @@ SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "What is due, and why": (preview, simulate, why, timeline, tick),
     "What became of it": (runs, events, actions, changes),
     "Tables and definitions": (tables, records, secrets, export, plan, apply),
-    "An installation": (migrate, restored, settings, doctor, token, dead_letters, openapi),
+    "An installation": (
+        *(migrate, restored, settings, doctor),
+        *(tenants, token, dead_letters, openapi),
+    ),
 }
 """The commands, as ``duebook --help`` groups them."""
 

@@ -1,21 +1,46 @@
-"""Tenants as an operator names them."""
+"""Tenants as an operator names and makes them."""
 
+import secrets
 from collections.abc import Iterator
 
+import click
 from psycopg import Connection
 
 from services.cli.output import shown
+from shared.db.clock import server_now
+from shared.db.tenant_session import TenantSession
 from shared.domain.tenants import Tenant
 from shared.errors import AppError, NotFound
 from shared.queries.tenants import list_tenants
+from shared.settings import Settings
+from shared.usecases.tokens import SECRET_BYTES, create_tenant
 
 _PAGE = 1000
 _TOLD = 10
+_LONGEST_NAME = 200
+
+
+def checked_name(_ctx: click.Context, _parameter: click.Parameter, name: str) -> str:
+    """Return the name of a tenant or a token; raises BadParameter for one that none can have."""
+    if not 1 <= len(name) <= _LONGEST_NAME:
+        raise click.BadParameter(f"a name has 1 to {_LONGEST_NAME} characters")
+    return name
+
+
+def make_tenant(conn: TenantSession, settings: Settings, *, name: str) -> Tenant:
+    """Make a tenant and return it; raises Conflict ``tenant_exists`` for a name in use."""
+    return create_tenant(
+        conn,
+        name=name,
+        key_secret=secrets.token_bytes(SECRET_BYTES),
+        sealer=settings.sealer(),
+        now=server_now(conn),
+    )
 
 
 def find_tenant(conn: Connection, name_or_id: str) -> Tenant:
     """Return the tenant of this name or id; raises NotFound ``tenant_not_found``."""
-    for tenant in _tenants(conn):
+    for tenant in each_tenant(conn):
         if name_or_id in (tenant.name, str(tenant.id)):
             return tenant
     others = f": there is {_named(conn)}" if list_tenants(conn, limit=1) else ""
@@ -39,7 +64,8 @@ def _named(conn: Connection) -> str:
     return ", ".join(names if len(names) <= _TOLD else [*names[:_TOLD], "…"])
 
 
-def _tenants(conn: Connection) -> Iterator[Tenant]:
+def each_tenant(conn: Connection) -> Iterator[Tenant]:
+    """Yield the tenants, the oldest first."""
     after = None
     while page := list_tenants(conn, after=after, limit=_PAGE):
         yield from page

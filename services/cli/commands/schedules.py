@@ -8,6 +8,7 @@ import click
 from services.cli.api import (
     TABLES,
     Api,
+    admin_api_option,
     api_of_admin,
     api_of_moderator,
     api_option,
@@ -38,12 +39,7 @@ _COUNTS = (
     type=click.IntRange(1, 10_000),
     help="Records of a page of a date trigger.  [default: 1000]",
 )
-@click.option(
-    "--api",
-    "api_url",
-    metavar="URL",
-    help="Ask this API, as the holder of ADMIN_TOKEN, instead of using DATABASE_URL.",
-)
+@admin_api_option
 @json_option
 def tick(
     table_limit: int | None, record_limit: int | None, api_url: str | None, as_json: bool

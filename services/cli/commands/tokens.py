@@ -7,19 +7,23 @@ from uuid import UUID
 import click
 
 from services.cli.output import json_option, say, say_json, say_table
-from services.cli.tenants import find_tenant
+from services.cli.tenants import checked_name, find_tenant, make_tenant
 from shared.db.clock import server_now
 from shared.db.connection import connect
 from shared.db.tenant_session import TenantSession
 from shared.domain.tenants import ApiToken, Role
 from shared.queries.tenants import list_tokens
 from shared.settings import Settings, read_settings
-from shared.usecases.tokens import SECRET_BYTES, create_tenant, issue_token, revoke_token
+from shared.usecases.tokens import SECRET_BYTES, issue_token, revoke_token
 
 _PAGE = 1000
 
 _tenant_option = click.option(
-    "--tenant", required=True, metavar="NAME", help="The tenant's name or id."
+    "--tenant",
+    required=True,
+    metavar="NAME",
+    callback=checked_name,
+    help="The tenant's name or id.",
 )
 
 
@@ -29,7 +33,7 @@ def token() -> None:
 
 
 @token.command("create", short_help="Issue a token and print it, this once.")
-@click.argument("name")
+@click.argument("name", callback=checked_name)
 @_tenant_option
 @click.option("--new-tenant", is_flag=True, help="Make the tenant first.")
 @click.option("--role", type=click.Choice(get_args(Role)), default="moderator", show_default=True)
@@ -43,15 +47,7 @@ def create(
     with _session(settings) as conn, conn.transaction():
         now = server_now(conn)
         owner = (
-            create_tenant(
-                conn,
-                name=tenant,
-                key_secret=secrets.token_bytes(SECRET_BYTES),
-                sealer=settings.sealer(),
-                now=now,
-            )
-            if new_tenant
-            else find_tenant(conn, tenant)
+            make_tenant(conn, settings, name=tenant) if new_tenant else find_tenant(conn, tenant)
         )
         issued, text = issue_token(
             conn,

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import fields
+from uuid import UUID
 
 import pytest
 
@@ -14,7 +15,7 @@ from shared.usecases.tick import RECORD_LIMIT, TABLE_LIMIT
 from shared.usecases.tokens import authenticate
 from tests.builders_db import LONG_AGO, insert_run, insert_table
 from tests.builders_staged import insert_change
-from tests.integration.cli.conftest import CommandLine
+from tests.integration.cli.conftest import ADMIN_TOKEN, CommandLine
 
 NOBODY = "postgresql://nobody:nothing@127.0.0.1:1/none"
 
@@ -94,6 +95,73 @@ def test_a_first_token_can_bring_its_tenant(on_database, conn):
     tenant_id = authenticate(conn, text=text).tenant_id
     [name] = conn.execute("SELECT name FROM tenant WHERE id = %s", [tenant_id]).fetchone()
     assert name == "acme"
+
+
+@pytest.fixture(params=["database", "api"])
+def operator(request, database_url):
+    """The command line of an operator, and the option that says where it works."""
+    if request.param == "database":
+        return CommandLine(DATABASE_URL=database_url), []
+    url = request.getfixturevalue("api_url")
+    return CommandLine(ADMIN_TOKEN=ADMIN_TOKEN), ["--api", url]
+
+
+def test_tenants_are_made_and_listed_the_oldest_first(operator, conn):
+    command, where = operator
+
+    made = [command.told("tenants", "create", name, *where) for name in ("b", "a")]
+
+    assert command.told("tenants", *where) == made
+    assert command.told("tenants", "list", "--limit", 1, *where) == made[:1]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", made[0]["created_at"])
+    tenants = {row[0] for row in conn.execute("SELECT tenant_id FROM signing_key")}
+    assert tenants == {UUID(one["id"]) for one in made}
+    shown = command.run("tenants", *where).stdout.splitlines()
+    assert shown[0].split() == ["tenant", "name", "created", "at"]
+    assert [line.split()[:2] for line in shown[1:]] == [[one["id"], one["name"]] for one in made]
+
+
+def test_tenants_of_many_pages_are_listed(operator, conn):
+    command, where = operator
+    conn.execute(
+        "INSERT INTO tenant (name, created_at)"
+        " SELECT 't' || n, '2026-01-01Z'::timestamptz + n * interval '1 s'"
+        " FROM generate_series(1, 1200) AS n"
+    )
+
+    listed = command.told("tenants", "--limit", 1100, *where)
+
+    assert [one["name"] for one in listed] == [f"t{n}" for n in range(1, 1101)]
+
+
+def test_no_tenant_is_said(operator):
+    command, where = operator
+
+    assert command.run("tenants", *where).stdout == "no tenants\n"
+
+
+def test_a_tenant_of_a_name_in_use_is_refused(operator, tenant):
+    command, where = operator
+
+    done = command.run("tenants", "create", tenant.name, *where)
+
+    assert (done.exit_code, done.stderr) == (1, "Error: a tenant has this name already\n")
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["tenants", "create"],
+        ["token", "create", "--tenant", "ours"],
+        ["token", "create", "ci", "--new-tenant", "--tenant"],
+    ],
+)
+def test_a_name_that_none_can_have_is_wrong_usage(on_database, tenant, command, name):
+    done = on_database.run(*command, name)
+
+    assert done.exit_code == 2
+    assert "a name has 1 to 200 characters" in done.stderr
 
 
 def test_an_unknown_tenant_is_told_in_one_line_with_those_there_are(on_database, tenant):
