@@ -1,18 +1,13 @@
 """Values that are none, or that contradict each other, are refused with a reason."""
 
-import json
 import re
-from dataclasses import fields
 
 import pytest
 import yaml
 
-from shared.messaging.topology import CONSUMED_QUEUES
-from shared.settings import Settings
 from tests.architecture.source import ROOT
 from tests.chart.charts import (
     CHART,
-    VALUES,
     by_component,
     container_of,
     environment_of,
@@ -20,13 +15,6 @@ from tests.chart.charts import (
     render,
 )
 from tests.servers.helm import RELEASES
-
-_SCHEMA = json.loads((CHART / "values.schema.json").read_text("utf-8"))
-_SECRETS = {
-    *("DATABASE_URL", "AMQP_URL", "REDIS_URL", "ADMIN_TOKEN", "ENCRYPTION_KEYS"),
-    "OTEL_EXPORTER_OTLP_HEADERS",
-}
-_WORKERS = ("trigger-worker", "action-worker")
 
 
 def _worker(setting):
@@ -45,14 +33,26 @@ def _worker(setting):
         ("--set=settings.DATABASE_URL=postgresql://x", "DATABASE_URL"),
         ("--set=settings.WORKER_THREAD=3", "WORKER_THREAD"),
         ("--set=settings.HEALTH_PORT=0", "HEALTH_PORT"),
+        ("--set-string=settings.HEALTH_PORT=0", "HEALTH_PORT"),
+        ("--set=settings.DB_POOL_SIZE=101", "DB_POOL_SIZE"),
+        ("--set-string=settings.DB_POOL_SIZE=1000", "DB_POOL_SIZE"),
+        ("--set=settings.LOG_LEVEL=info", "LOG_LEVEL"),
+        ("--set=settings.PUBLIC_URL=duebook.example.com", "PUBLIC_URL"),
+        ("--set=settings.ALLOWED_NETWORKS=10.1.1.1", "ALLOWED_NETWORKS"),
+        ("--set=settings.API_PORT=8000", "API_PORT"),
+        ("--set=profiles.main.settings.PUBLIC_URL=https://duebook.example.com", "PUBLIC_URL"),
+        ("--set=profiles.main.settings.WORKER_ROLES=action-worker", "WORKER_ROLES"),
         ("--set=settings.OTEL_EXPORTER_OTLP_HEADERS=k=v", "OTEL_EXPORTER_OTLP_HEADERS"),
         ("--set=settings.OTEL_SDK_DISABLED=yes", "OTEL_SDK_DISABLED"),
         ("--set-json=settings.OTEL_TRACES_SAMPLER_ARG=0.1", "OTEL_TRACES_SAMPLER_ARG"),
         ("--set=podSecurityContext.runAsNonRoot=false", "runAsNonRoot"),
         ("--set=containerSecurityContext.readOnlyRootFilesystem=false", "readOnlyRootFilesystem"),
         ("--set-json=profiles.main.resources.limits.memory=null", "limits"),
+        ("--set=profiles.main.resources.limits.memry=1Gi", "memry"),
         ("--set-json=profiles.main.secret.keys=[\"DATABASE_URL\"]", "keys"),
         ("--set=profiles.main.podDisruptionBudget.minAvailable=1", "podDisruptionBudget"),
+        ("--set=profiles.main.podDisruptionBudget.minAvailable=1", "maxUnavailable"),
+        ("--set=profiles.main.podDisruptionBudget.maxUnavailable=null", "maxUnavailable"),
         ("--set-json=profiles.trigger-worker.queueScaling.queues=[\"fire\"]", "queues"),
         ("--set=secretsAs=file", "secretsAs"),
         ("--set=certificateAuthorities.file=ca.crt", "certificateAuthorities"),
@@ -68,70 +68,48 @@ def test_the_schema_refuses(option, told, release):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ([_worker("GRACE_SECONDS=60")], "gracePeriodSeconds must be more than GRACE_SECONDS (60)"),
+        ([_worker("GRACE_SECONDS=60")],
+         "gracePeriodSeconds (60) must be more than GRACE_SECONDS (60)"),
         (["--set=profiles.main.preStopSeconds=15"], "GRACE_SECONDS (45) + preStopSeconds (15)"),
         ([_worker("ACTION_DEADLINE_SECONDS=31")], "at least ACTION_DEADLINE_SECONDS (31) + 15"),
         ([_worker("LEASE_SECONDS=25")], "LEASE_SECONDS (25) must be more than"),
-        ([_worker("RENEW_SECONDS=101")], "at most a third of LEASE_SECONDS (300)"),
-        (["--set=settings.HEALTH_HOST=127.0.0.1"], "HEALTH_HOST must not be of the pod alone"),
+        ([_worker("RENEW_SECONDS=101")],
+         "RENEW_SECONDS (101) must be at most a third of LEASE_SECONDS (300)"),
+        (["--set=settings.HEALTH_HOST=127.0.0.1"],
+         "HEALTH_HOST must not be of the pod alone: probes come from outside"),
         (["--set=profiles.main.settings.API_HOST=localhost"], "API_HOST must not be of the pod"),
-        (["--set=profiles.main.settings.API_PORT=8080"], "API_PORT and HEALTH_PORT must differ"),
+        (["--set=profiles.main.settings.API_PORT=8080"],
+         "API_PORT and HEALTH_PORT must differ, both are 8080"),
         (["--set=profiles.action-worker.queueScaling.enabled=true"], "needs AMQP_URL among"),
         (["--set-json=profiles.cron-scheduler.secret.keys=[\"DATABASE_URL\",\"AMQP_URL\"]"],
-         "AMQP_URL is needed by all or none: cron-scheduler have it"),
+         "AMQP_URL is among profiles.*.secret.keys of cron-scheduler, but not of trigger-worker"),
         (['--set-json=profiles.main.secret.keys=["DATABASE_URL","ADMIN_TOKEN","ENCRYPTION_KEYS"]'],
-         "ENCRYPTION_KEYS is needed by all or none: main have it"),
+         "ENCRYPTION_KEYS is among profiles.*.secret.keys of main, but not of trigger-worker"),
         (["--values=examples/large.yaml", "--set=profiles.action-worker.autoscaling.enabled=true"],
          "autoscaling and queueScaling exclude each other"),
         (["--values=examples/large.yaml", "--set=profiles.main.autoscaling.maxReplicas=2"],
-         "minReplicas must be at most maxReplicas"),
+         "profiles.main.autoscaling.minReplicas (3) must be at most its maxReplicas (2)"),
         (["--values=examples/large.yaml", "--set=settings.PUBLIC_URL="],
          "needs settings.PUBLIC_URL"),
+        (["--values=examples/large.yaml", "--set-json=ingress.hosts=[]"],
+         "ingress.enabled needs a host among ingress.hosts"),
         (["--set=certificateAuthorities.secret=a,certificateAuthorities.configMap=b"],
          "one of secret and configMap"),
         (["--values=examples/large.yaml", "--set=profiles.main.enabled=false"],
-         "needs profiles.main"),
+         "ingress.enabled needs profiles.main.enabled"),
     ],
 )  # fmt: skip
 def test_contradictions_are_refused(options, told):
     assert told in refusal(*options)
 
 
-def test_the_schema_knows_every_setting_that_is_no_secret():
-    profiles = _SCHEMA["properties"]["profiles"]["properties"]
-    known = {
-        *_SCHEMA["properties"]["settings"]["properties"],
-        *profiles["main"]["properties"]["settings"]["properties"],
-        *_SCHEMA["definitions"]["workerSettings"]["properties"],
-    }
+def test_one_of_both_budgets_is_taken_in_the_place_of_the_other():
+    option = "profiles.main.podDisruptionBudget"
+    documents = render(f"--set={option}.maxUnavailable=null,{option}.minAvailable=50%")
+    spec = by_component(documents, "PodDisruptionBudget")["main"]["spec"]
 
-    assert known == {field.name.upper() for field in fields(Settings)} - _SECRETS
-    assert set(_SCHEMA["definitions"]["keys"]["items"]["enum"]) == _SECRETS
-
-
-def test_the_schema_is_closed():
-    """A list of names, a map of labels and what Kubernetes itself checks may stay open."""
-    open_ones = {
-        path
-        for path, node in _objects("", _SCHEMA)
-        if node.get("additionalProperties") is not False
-    }
-    theirs = {"affinity", "tolerations", "peers", "texts", "requests", "limits", "global"}
-
-    assert {path for path in open_ones if not theirs & set(path.split("/"))} == {
-        f"/properties/{name}"
-        for name in ("podSecurityContext", "containerSecurityContext",
-                     "podSecurityContext/properties/seccompProfile",
-                     "containerSecurityContext/properties/capabilities")
-    }  # fmt: skip
-
-
-def _objects(path, node):
-    if isinstance(node, dict):
-        if node.get("type") == "object":
-            yield path, node
-        for key, value in node.items():
-            yield from _objects(f"{path}/{key}", value)
+    assert spec["minAvailable"] == "50%"
+    assert "maxUnavailable" not in spec
 
 
 def test_whatever_opentelemetry_reads_may_be_set():
@@ -158,38 +136,6 @@ def test_large_numbers_stay_whole():
 
     assert environment_of(main)["MAX_WAITING"] == "5000000"
     assert container_of(main)["image"].startswith("registry.example.com/duebook@sha256:")
-
-
-def test_the_queues_are_those_of_the_product():
-    workers = [VALUES["profiles"][name]["queueScaling"] for name in _WORKERS]
-
-    assert sorted(queue for worker in workers for queue in worker["queues"]) == sorted(
-        CONSUMED_QUEUES
-    )
-    enum = _SCHEMA["definitions"]["queueScaling"]["properties"]["queues"]["items"]["enum"]
-    assert sorted(enum) == sorted(CONSUMED_QUEUES)
-
-
-def test_every_value_is_explained_beside_it_or_on_the_page():
-    page = (ROOT / "docs/kubernetes.md").read_text("utf-8")
-    lines = (CHART / "values.yaml").read_text("utf-8").splitlines()
-    unexplained = [
-        line.strip()
-        for number, line in enumerate(lines)
-        if (key := re.match(r" *([\w-]+):", line))
-        and " # " not in line
-        and not lines[number - 1].startswith("# ")
-        and f"`{key[1]}`" not in page
-    ]
-
-    assert unexplained == []
-
-
-def test_the_page_names_every_group_of_values():
-    page = (ROOT / "docs/kubernetes.md").read_text("utf-8")
-
-    assert [name for name in VALUES if f"`{name}" not in page] == []
-    assert [name for name in VALUES["profiles"] if f"`{name}`" not in page] == []
 
 
 def test_the_chart_has_the_products_version():

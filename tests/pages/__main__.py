@@ -4,9 +4,13 @@ from pathlib import Path
 
 from tests.pages.metrics import metrics_page, runbook_page
 from tests.pages.settings import settings_page
+from tests.pages.values import kubernetes_page
+from tests.pages.values_schema import values_schema
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
+    "deploy/k8s/values.schema.json": values_schema,
+    "docs/kubernetes.md": kubernetes_page,
     "docs/metrics.md": metrics_page,
     "docs/runbook.md": runbook_page,
     "docs/settings.md": settings_page,

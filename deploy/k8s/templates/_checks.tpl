@@ -8,8 +8,8 @@
 {{- $deadline := int (default "20" $settings.ACTION_DEADLINE_SECONDS) -}}
 {{- $lease := int (default "300" $settings.LEASE_SECONDS) -}}
 {{- if le (int .profile.gracePeriodSeconds) (int (add $grace .profile.preStopSeconds)) -}}
-{{- fail (printf "%s.gracePeriodSeconds must be more than GRACE_SECONDS (%d) + preStopSeconds (%d)"
-    $at $grace (int .profile.preStopSeconds)) -}}
+{{- fail (printf "%s.gracePeriodSeconds (%d) must be more than GRACE_SECONDS (%d) + preStopSeconds (%d)"
+    $at (int .profile.gracePeriodSeconds) $grace (int .profile.preStopSeconds)) -}}
 {{- end -}}
 {{- if lt $grace (int (add $deadline 15)) -}}
 {{- fail (printf "%s: GRACE_SECONDS (%d) must be at least ACTION_DEADLINE_SECONDS (%d) + 15" $at $grace $deadline) -}}
@@ -17,17 +17,18 @@
 {{- if le $lease (int (add $deadline 5)) -}}
 {{- fail (printf "%s: LEASE_SECONDS (%d) must be more than ACTION_DEADLINE_SECONDS (%d) + 5" $at $lease $deadline) -}}
 {{- end -}}
-{{- if gt (int (mul 3 (int (default "30" $settings.RENEW_SECONDS)))) $lease -}}
-{{- fail (printf "%s: RENEW_SECONDS must be at most a third of LEASE_SECONDS (%d)" $at $lease) -}}
+{{- $renew := int (default "30" $settings.RENEW_SECONDS) -}}
+{{- if gt (int (mul 3 $renew)) $lease -}}
+{{- fail (printf "%s: RENEW_SECONDS (%d) must be at most a third of LEASE_SECONDS (%d)" $at $renew $lease) -}}
 {{- end -}}
 {{- if has (default "127.0.0.1" $settings.HEALTH_HOST) (list "127.0.0.1" "localhost" "::1") -}}
-{{- fail (printf "%s: HEALTH_HOST must not be of the pod alone: probes come from outside" $at) -}}
+{{- fail (printf "%s: HEALTH_HOST must not be of the pod alone: probes come from outside; say 0.0.0.0 or ::" $at) -}}
 {{- end -}}
 {{- if and (eq .name "main") (has $settings.API_HOST (list "127.0.0.1" "localhost" "::1")) -}}
-{{- fail (printf "%s: API_HOST must not be of the pod alone" $at) -}}
+{{- fail (printf "%s: API_HOST must not be of the pod alone: the Service is outside; say 0.0.0.0 or ::" $at) -}}
 {{- end -}}
 {{- if and (eq .name "main") (eq $settings.API_PORT $settings.HEALTH_PORT) -}}
-{{- fail (printf "%s: API_PORT and HEALTH_PORT must differ" $at) -}}
+{{- fail (printf "%s: API_PORT and HEALTH_PORT must differ, both are %s" $at $settings.API_PORT) -}}
 {{- end -}}
 {{- if .profile.autoscaling.enabled -}}
 {{- include "duebook.checkBounds" (dict "at" (printf "%s.autoscaling" $at) "bounds" .profile.autoscaling) -}}
@@ -36,7 +37,7 @@
 {{- if .enabled -}}
 {{- include "duebook.checkBounds" (dict "at" (printf "%s.queueScaling" $at) "bounds" .) -}}
 {{- if $.profile.autoscaling.enabled -}}
-{{- fail (printf "%s: autoscaling and queueScaling exclude each other" $at) -}}
+{{- fail (printf "%s: autoscaling and queueScaling exclude each other, enable one of them" $at) -}}
 {{- end -}}
 {{- if not (has "AMQP_URL" $.profile.secret.keys) -}}
 {{- fail (printf "%s.queueScaling needs AMQP_URL among %s.secret.keys" $at $at) -}}
@@ -47,7 +48,8 @@
 
 {{- define "duebook.checkBounds" -}}
 {{- if gt (int .bounds.minReplicas) (int .bounds.maxReplicas) -}}
-{{- fail (printf "%s: minReplicas must be at most maxReplicas" .at) -}}
+{{- fail (printf "%s.minReplicas (%d) must be at most its maxReplicas (%d)"
+    .at (int .bounds.minReplicas) (int .bounds.maxReplicas)) -}}
 {{- end -}}
 {{- end }}
 
@@ -65,7 +67,7 @@
 {{- end -}}
 {{- end -}}
 {{- if and $with $without -}}
-{{- fail (printf "%s is needed by all or none: %s have it among their secret's keys, %s have not"
+{{- fail (printf "%s is among profiles.*.secret.keys of %s, but not of %s: all of them need it, or none"
     .key (join ", " $with) (join ", " $without)) -}}
 {{- end -}}
 {{- end }}
@@ -78,15 +80,15 @@
 {{- include "duebook.checkKey" (dict "root" . "key" "ENCRYPTION_KEYS" "names" (prepend $workers "main")) -}}
 {{- end -}}
 {{- if and .Values.ingress.enabled (not .Values.profiles.main.enabled) -}}
-{{- fail "ingress needs profiles.main" -}}
+{{- fail "ingress.enabled needs profiles.main.enabled: it leads to the API" -}}
 {{- end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.hosts) -}}
-{{- fail "ingress.hosts names no host" -}}
+{{- fail "ingress.enabled needs a host among ingress.hosts, such as [{host: duebook.example.com}]" -}}
 {{- end -}}
 {{- if and .Values.ingress.enabled (not .Values.settings.PUBLIC_URL) -}}
-{{- fail "ingress needs settings.PUBLIC_URL: tracking links begin with it" -}}
+{{- fail "ingress.enabled needs settings.PUBLIC_URL: tracking links begin with this address" -}}
 {{- end -}}
 {{- if and .Values.certificateAuthorities.secret .Values.certificateAuthorities.configMap -}}
-{{- fail "certificateAuthorities: one of secret and configMap" -}}
+{{- fail "certificateAuthorities: say one of secret and configMap, not both" -}}
 {{- end -}}
 {{- end }}
