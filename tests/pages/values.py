@@ -4,7 +4,6 @@ import json
 import re
 from collections import Counter
 
-from shared.settings import KEYS
 from tests.pages.generated import table, with_part
 from tests.pages.values_schema import CHART, VALUES, resolved
 
@@ -59,8 +58,6 @@ def _rows(schema, path, nodes, values):
     means = {resolved(schema, node)["description"] for node in nodes.values()}
     if len(means) > 1:
         raise ValueError(f"{path} has several meanings")
-    if (name := path.rpartition(".")[2]) in KEYS:
-        means = {KEYS[name].means}
     rows = list(_below(schema, path, nodes, values))
     if len(rows) == 1 and "[]" not in rows[0][0]:
         return rows

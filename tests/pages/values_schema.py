@@ -87,7 +87,10 @@ def _scope(scope, means, required, settings):
 
 def _setting(name, kept):
     key = KEYS[name]
-    node = {"description": _LINK.sub(r"docs/\1", f"{key.values}: {key.means}")}
+    default = None if name in _OF_ONE else VALUES["settings"].get(name, key.told_default)
+    # Editors show both, but no default.
+    title = key.values if default in (None, "") else f"{key.values}; default {default}"
+    node = {"title": title, "description": _LINK.sub(r"docs/\1", key.means)}
     if _type(name) is int:
         low, high = map(int, _BOUNDS.fullmatch(key.values).groups())
         text = f"^[{min(low, 1)}-9][0-9]{{0,{len(str(high)) - 1}}}$"
@@ -97,9 +100,8 @@ def _setting(name, kept):
     elif key.values == "`http(s)://…`":
         node |= {"type": "string", "pattern": "^(https?://.+)?$"}
     else:
-        node |= {word: of for word, of in kept.items() if word != "description"}
-    default = VALUES["settings"].get(name, key.told_default)
-    return node if default is None or name in _OF_ONE else {**node, "default": default}
+        node |= {word: of for word, of in kept.items() if word not in node}
+    return node if default is None else {**node, "default": default}
 
 
 def _tell_defaults(schema):
