@@ -45,7 +45,7 @@ def test_the_schema_is_closed():
         for path, node in _objects("", _SCHEMA)
         if node.get("additionalProperties") is not False
     }
-    theirs = {"affinity", "tolerations", "peers", "texts", "global"}
+    theirs = {"affinity", "tolerations", "peers", "texts", "labels", "global"}
 
     assert {path for path in open_ones if not theirs & set(path.split("/"))} == {
         f"/properties/{name}"

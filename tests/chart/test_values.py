@@ -30,6 +30,10 @@ def _worker(setting):
         ("--set=profiles.main.replica=2", "replica"),
         ("--set=profiles.mian.replicas=2", "mian"),
         ("--set=image.tag=latest", "tag"),
+        ("--set=image.repository=registry.example.com/duebook:1.0", "repository"),
+        ("--set=fullnameOverride=due.book", "fullnameOverride"),
+        (r"--set=podLabels.app\.kubernetes\.io/name=ours", "podLabels"),
+        ("--set=ingress.hosts[0].host=https://duebook.example.com", "host"),
         ("--set=settings.DATABASE_URL=postgresql://x", "DATABASE_URL"),
         ("--set=settings.WORKER_THREAD=3", "WORKER_THREAD"),
         ("--set=settings.HEALTH_PORT=0", "HEALTH_PORT"),
@@ -63,6 +67,23 @@ def test_the_schema_refuses(option, told, release):
 
     assert re.search(rf"\b{told}\b", said)
     assert "schema" in said
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--set=image.repository=localhost:5000/acme/duebook",
+        r"--set=podLabels.app\.kubernetes\.io/part-of=acme",
+        "--set=ingress.hosts[0].host=*.example.com",
+        "--set=settings.ALLOWED_NETWORKS=10.1.0.0/16\\, fd00::/8",
+        "--set-string=settings.MAX_WAITING=1000000000",
+        "--set=profiles.main.resources.limits.ephemeral-storage=1Gi",
+        r"--set=profiles.main.resources.limits.example\.com/card=1",
+    ],
+)
+@pytest.mark.parametrize("release", RELEASES)
+def test_the_schema_takes(option, release):
+    assert render(option, release=release)
 
 
 @pytest.mark.parametrize(
