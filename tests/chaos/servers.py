@@ -11,9 +11,9 @@ from redis import Redis
 from services.cli.embedded_postgres import start_postgres
 from shared.db.connection import connect
 from shared.db.migrate import migrate
-from shared.db.provision import ensure_database, ensure_role
+from shared.db.provision import ensure_database, ensure_login, ensure_role
 from shared.lifecycle import wait_until
-from tests.servers.postgres import ROLE
+from tests.servers.postgres import LOGINS, ROLE
 from tests.servers.rabbitmq import running_node
 from tests.servers.redis import running_redis
 from tests.servers.temporary import temporary_folder
@@ -37,14 +37,16 @@ class Postgres:
         self._lock = threading.Lock()
         self.start()
         with self.session("postgres") as admin:
-            ensure_role(admin, role=ROLE, password=self._server.password)
+            password = self._server.password
+            ensure_role(admin, role=ROLE, password=password)
+            for service, login in LOGINS.items():
+                ensure_login(admin, login=login, password=password, service=service)
             ensure_database(admin, database=_DATABASE, owner=ROLE)
-        migrate(self.url)
+        migrate(self.url())
 
-    @property
-    def url(self):
-        """For the product."""
-        return self._server.url(_DATABASE, role=ROLE)
+    def url(self, login=ROLE):
+        """For who has this login; without one for the owner of the tables."""
+        return self._server.url(_DATABASE, role=login)
 
     def session(self, database=_DATABASE):
         """A superuser's session, past every proxy."""
@@ -121,9 +123,9 @@ class Servers:
         self.rabbit = rabbit
         self.redis = redis
 
-    def urls(self):
-        """By server the URL under which it is there by now."""
-        urls = {"postgres": self.postgres.url, "redis": self.redis.url}
+    def urls(self, login):
+        """By server the URL under which it is there by now, for who has this login."""
+        urls = {"postgres": self.postgres.url(login), "redis": self.redis.url}
         return urls if self.rabbit is None else {**urls, "broker": self.rabbit.url}
 
     def empty_redis(self):

@@ -1,6 +1,7 @@
 """The installation of a run: five processes, and a proxy on each way from one of them to a server.
 
-A process that is started again is the same in every respect but its process id.
+Each service has a login of its own on PostgreSQL, as in a large installation. A process that is
+started again is the same in every respect but its process id.
 """
 
 import json
@@ -11,12 +12,15 @@ import threading
 from contextlib import suppress
 
 from services.cli.embedded_postgres import free_port
+from shared.db.roles import API, SCANNER, WORKER
 from shared.lifecycle import wait_until
 from tests.chaos.plan import PROCESSES
 from tests.e2e.installation import Installation
 from tests.servers.faulty_proxy import FaultyProxy
+from tests.servers.postgres import LOGINS, ROLE
 
 _STOP_SECONDS = 40.0
+_LOGINS = {"api": LOGINS[API], "scanner": LOGINS[SCANNER], "worker": LOGINS[WORKER]}
 _VARIABLES = {"postgres": "DATABASE_URL", "broker": "AMQP_URL", "redis": "REDIS_URL"}
 _STARTED = re.compile(r'^\{.*"worker_started".*\}$', re.MULTILINE)
 
@@ -27,7 +31,7 @@ class World:
     def __init__(self, servers, *, logs, settings):
         self._logs = logs
         self._servers = servers
-        urls = servers.urls()
+        urls = servers.urls(ROLE)
         self.installation = Installation(
             database_url=urls["postgres"],
             amqp_url=urls.get("broker"),
@@ -38,7 +42,8 @@ class World:
             **settings,
         )
         self.links = {
-            name: {server: FaultyProxy(url) for server, url in urls.items()} for name in PROCESSES
+            name: {server: FaultyProxy(url) for server, url in servers.urls(_login(name)).items()}
+            for name in PROCESSES
         }
         self._children = {}
         self._names = []
@@ -56,7 +61,7 @@ class World:
             ways = {_VARIABLES[server]: way.url for server, way in self.links[name].items()}
             self._names.append(name)
             self._children[name] = self.installation.start(
-                name.partition("-")[0], **ways, HEALTH_PORT=self._health[name]
+                _service(name), **ways, HEALTH_PORT=self._health[name]
             )
             self._down.discard(name)
 
@@ -98,8 +103,8 @@ class World:
 
     def aim(self):
         """Lead every way to where its server is by now."""
-        for server, url in self._servers.urls().items():
-            for ways in self.links.values():
+        for name, ways in self.links.items():
+            for server, url in self._servers.urls(_login(name)).items():
                 ways[server].aim(url)
 
     def wait_until_ready(self, seconds):
@@ -121,3 +126,11 @@ class World:
         for ways in self.links.values():
             for proxy in ways.values():
                 proxy.close()
+
+
+def _service(name):
+    return name.partition("-")[0]
+
+
+def _login(name):
+    return _LOGINS[_service(name)]
