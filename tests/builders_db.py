@@ -157,7 +157,7 @@ def insert_worker(conn, **columns) -> int:
     values = {
         "host": "host",
         "release": "0",
-        "roles": ["trigger-worker"],
+        "roles": ["trigger-worker", "action-worker"],
         "threads": 4,
         "started_at": LONG_AGO,
     }

@@ -20,6 +20,7 @@ FIRE = "scheduled_action_fire"
 EXECUTE = "action_execute"
 TRACKING_CLICK = "tracking_click"
 WORK_QUEUES = (FIRE, EXECUTE)
+QUEUE_OF_ROLE = {"trigger-worker": FIRE, "action-worker": EXECUTE}
 CONSUMED_QUEUES = (*WORK_QUEUES, TRACKING_CLICK)
 
 # A delivery is counted when its consumer went away before the claim was committed.

@@ -13,8 +13,6 @@ from shared.messaging.postgres_transport import PostgresConsumer
 from shared.queries.notifications import listen_for_work
 from shared.settings import Settings
 
-_QUEUE_OF_ROLE = {"trigger-worker": topology.FIRE, "action-worker": topology.EXECUTE}
-
 
 def open_publisher(settings: Settings) -> Publisher | None:
     """Return the scanner's publisher; None without a broker: workers find the rows themselves."""
@@ -29,7 +27,7 @@ def open_consumer(settings: Settings, claimer: Claimer) -> Consumer:
         return PostgresConsumer(lambda: _listening_session(settings), claimer=claimer)
     return AmqpConsumer(
         settings.amqp_url.reveal(),
-        queues=[_QUEUE_OF_ROLE[role] for role in settings.worker_roles],
+        queues=[topology.QUEUE_OF_ROLE[role] for role in settings.worker_roles],
         threads=settings.worker_threads,
         fire_batch=settings.fire_batch,
         claimer=claimer,

@@ -3,7 +3,7 @@
 The lock and LISTEN belong to a session: connect directly, not through a pooler.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from psycopg import Connection
@@ -71,16 +71,17 @@ def living_workers(conn: Connection) -> list[int]:
 
 
 _COUNT_THREADS = """
-SELECT coalesce(sum(threads), 0)
+SELECT role, sum(threads)::int
 FROM worker
+CROSS JOIN unnest(roles) AS role
 WHERE id = ANY(%(worker_ids)b::int[])
+GROUP BY role
 """
 
 
-def count_threads(conn: Connection, worker_ids: Sequence[int]) -> int:
-    """Return how many threads these workers have together."""
-    row = conn.execute(_COUNT_THREADS, {"worker_ids": list(worker_ids)}).fetchone()
-    return int(row[0]) if row else 0
+def count_threads(conn: Connection, worker_ids: Sequence[int]) -> Mapping[str, int]:
+    """Return how many threads these workers have together, by each role that one of them has."""
+    return dict(conn.execute(_COUNT_THREADS, {"worker_ids": list(worker_ids)}).fetchall())
 
 
 _LIST_RELEASES = """

@@ -17,7 +17,7 @@ from shared.domain.work import Announced, Reference, ReferenceKind, WorkKind
 from shared.errors import Unavailable
 from shared.lifecycle import monotonic
 from shared.messaging.ports import Publisher
-from shared.messaging.topology import EXECUTE, FIRE
+from shared.messaging.topology import EXECUTE, FIRE, QUEUE_OF_ROLE
 from shared.observability import metrics, tracing
 from shared.observability.spans import Span
 from shared.observability.trace_ids import Place, Row, place_of, step_of
@@ -108,13 +108,18 @@ def _sources() -> list[_Source]:
 
 @dataclass(slots=True, kw_only=True)
 class _Lane:
-    """What goes to one queue; ``turns`` counts how often its kinds of rows were asked for."""
+    """What goes to the workers of one role; ``turns``: how often its kinds were asked for."""
 
     urgent: bool
-    queue: str
+    role: str
     rate: ClaimRate = field(default_factory=ClaimRate)
     sources: list[_Source] = field(default_factory=_sources)
     turns: int = 0
+
+    @property
+    def queue(self) -> str:
+        """The queue that these workers consume."""
+        return QUEUE_OF_ROLE[self.role]
 
     def take_turn(self, due: set[tuple[ReferenceKind, bool]]) -> list[_Source]:
         """Return the sources that have something due; another one comes first each time."""
@@ -141,13 +146,13 @@ class Announcer:
         self._batch_size = batch_size
         self._fire_batch = fire_batch
         self._high_water = high_water
-        self._urgent = _Lane(urgent=True, queue=EXECUTE)
-        self._scheduled = _Lane(urgent=False, queue=FIRE)
+        self._urgent = _Lane(urgent=True, role="action-worker")
+        self._scheduled = _Lane(urgent=False, role="trigger-worker")
 
     def room(self, conn: Connection) -> int:
         """Return how many references to scheduled work may be published now.
 
-        Unclaimed references in a queue stay at or below the high water, and below what the living
+        Unclaimed references in a queue stay at or below the high water, and below what its living
         workers can soon take: twice their threads, or what was claimed in the last 5 s if that is
         more. 0 when the broker takes none.
         """
@@ -213,7 +218,9 @@ class Announcer:
             return [0] * len(lanes)
         threads = count_threads(conn, living_workers(conn))
         at = monotonic()
-        return [self._room(lane, depths[lane.queue], threads, at) for lane in lanes]
+        return [
+            self._room(lane, depths[lane.queue], threads.get(lane.role, 0), at) for lane in lanes
+        ]
 
     def _room(self, lane: _Lane, messages: int, threads: int, at: float) -> int:
         waiting = messages * self._fire_batch

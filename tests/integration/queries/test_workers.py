@@ -46,11 +46,15 @@ def test_other_advisory_locks_are_no_workers(conn, other_conn):
 
 
 def test_the_threads_of_workers_are_added_up(conn):
-    workers = [insert_worker(conn, threads=threads) for threads in (2, 3)]
+    both, one = ["trigger-worker", "action-worker"], ["trigger-worker"]
+    workers = [
+        insert_worker(conn, threads=threads, roles=roles)
+        for threads, roles in ((2, both), (3, one))
+    ]
     insert_worker(conn, threads=50)
 
-    assert count_threads(conn, workers) == 5
-    assert count_threads(conn, []) == 0
+    assert count_threads(conn, workers) == {"trigger-worker": 5, "action-worker": 2}
+    assert count_threads(conn, []) == {}
 
 
 def test_a_stopped_worker_says_when(conn):

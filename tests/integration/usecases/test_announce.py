@@ -127,6 +127,19 @@ def test_no_worker_lives_and_all_waits_in_the_table(conn, announcer, publisher):
     assert publisher.depths()[topology.FIRE] == 0
 
 
+def test_what_no_living_worker_consumes_waits_in_the_table(
+    conn, announcer, publisher, living_worker
+):
+    conn.execute("UPDATE worker SET roles = '{trigger-worker}'")
+    ids = insert_runs(conn, count=3)
+    insert_runs(conn, count=2, urgent=True)
+
+    assert announcer.announce(conn) == 3
+
+    assert _announced(conn) == ids
+    assert publisher.depths()[topology.EXECUTE] == 0
+
+
 def test_unclaimed_references_stay_below_what_workers_soon_take(
     conn, announcer, publisher, living_worker
 ):
