@@ -1,7 +1,7 @@
 """What ``duebook doctor`` looks at: each check says in one line what it found."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -10,12 +10,13 @@ from urllib.parse import urlsplit
 
 import psycopg
 from psycopg import Connection
+from psycopg.errors import InsufficientPrivilege
 
 from shared.db.clock import server_now
 from shared.db.connection import connect
 from shared.db.listener import Listener
 from shared.db.migrate import NEEDED_ENCODING, encoding, of_newer_release, pending
-from shared.db.roles import API, SCANNER, WORKER, role_fault, roles_of_login
+from shared.db.roles import API, ROLES, SCANNER, WORKER, role_fault, roles_of_login
 from shared.db.sessions import count_sessions
 from shared.errors import AppError
 from shared.lifecycle import Stop, wait_until
@@ -26,6 +27,7 @@ from shared.queries.announcements import count_due, count_running, next_announce
 from shared.queries.due_tables import list_tables_to_scan
 from shared.queries.notifications import listen_for_work, notify_work
 from shared.queries.workers import count_threads, list_releases, living_workers
+from shared.setting_keys import WORKER_ROLES
 from shared.settings import Settings, traces_url
 from shared.tracking.redis_line import find_fault
 from shared.usecases.rotate_secrets import survey_secrets
@@ -63,17 +65,18 @@ def examine(settings: Settings, *, verify: bool = False) -> Iterator[Check]:
     yield Check(name="release", state="ok", found=f"duebook {version('duebook')}, Python {release}")
     try:
         with connect(settings.database_url.reveal(), application_name="duebook-doctor") as conn:
+            mine = [role for role in ROLES if role_fault(conn, role) is None]
             yield _database(conn)
-            migrations = _migrations(conn)
+            migrations = _migrations(settings, role=mine[0] if mine else None)
             yield migrations
             yield _sessions(conn)
             yield _notifications(conn, settings)
             yield _clock(conn)
             if migrations.state == "ok":
-                roles = _roles(conn, needed=(SCANNER, API) if verify else (SCANNER,))
+                roles = _roles(conn, mine, verify=verify)
                 yield roles
                 if roles.state == "ok":
-                    yield from _work(conn, settings)
+                    yield from _work(settings)
                 yield _secrets(conn, settings)
     except psycopg.OperationalError as error:
         yield Check(name="database", state="failed", found=str(error).strip().splitlines()[0])
@@ -92,8 +95,16 @@ def _database(conn: Connection) -> Check:
     return Check(name="database", state="ok" if is_fit else "failed", found=found)
 
 
-def _migrations(conn: Connection) -> Check:
-    missing = pending(conn)
+def _migrations(settings: Settings, *, role: str | None) -> Check:
+    """``role``: one that the login may take, whether or not it has its rights without."""
+    url = settings.database_url.reveal()
+    try:
+        with connect(url, application_name="duebook-doctor", role=role) as conn:
+            missing, newer = pending(conn), of_newer_release(conn)
+    except InsufficientPrivilege:
+        return Check(
+            name="migrations", state="failed", found="not told to this login: it is of no service"
+        )
     if missing:
         return Check(
             name="migrations",
@@ -101,18 +112,26 @@ def _migrations(conn: Connection) -> Check:
             found=f"run duebook migrate; missing: {', '.join(missing)}",
         )
     found = "all of this release are applied"
-    if newer := of_newer_release(conn):
+    if newer:
         found += f"; of a newer one: {', '.join(newer)}"
     return Check(name="migrations", state="ok", found=found)
 
 
-def _roles(conn: Connection, *, needed: tuple[str, ...]) -> Check:
-    """Row level security would show no work to a login that is of no service, and all were well."""
-    mine = roles_of_login(conn)
-    for role in needed:
-        if role not in mine:
-            hidden = "sees nothing of what there is to do" if role == SCANNER else "cannot verify"
-            found = f"the login may not act as {role}, and {hidden}: {_USE_AN_OPERATORS}"
+def _roles(conn: Connection, mine: Sequence[str], *, verify: bool) -> Check:
+    """Row level security would show no work to a login that is of no service, and all were well.
+
+    Work is looked at as a scanner; invariants are asked of what scanner and API see together, by
+    who has the rights of both at once.
+    """
+    if SCANNER not in mine:
+        hidden = "sees nothing of what there is to do"
+        found = f"the login may not act as {SCANNER}, and {hidden}: {_USE_AN_OPERATORS}"
+        return Check(name="roles", state="failed", found=found)
+    inherited = roles_of_login(conn)
+    for role in (SCANNER, API) if verify else ():
+        if role not in inherited:
+            lacks = "may not act as" if role not in mine else "does not inherit the rights of"
+            found = f"the login {lacks} {role}, and cannot verify: {_USE_AN_OPERATORS}"
             return Check(name="roles", state="failed", found=found)
     return Check(name="roles", state="ok", found=f"the login is of {', '.join(mine)}")
 
@@ -161,15 +180,18 @@ def _clock(conn: Connection) -> Check:
     )
 
 
-def _work(conn: Connection, settings: Settings) -> Iterator[Check]:
-    now = server_now(conn)
-    yield _workers(conn)
-    yield _scans(conn, now=now, round_seconds=settings.round_seconds)
-    yield _waiting(conn, now=now)
-    yield _stuck("stuck runs", run_lists.count_failed(conn), run_lists.count_stale(conn, now=now))
-    failed, stale = action_lists.count_failed(conn), action_lists.count_stale(conn, now=now)
-    yield _stuck("stuck actions", failed, stale)
-    yield _changes(conn)
+def _work(settings: Settings) -> Iterator[Check]:
+    url = settings.database_url.reveal()
+    with connect(url, application_name="duebook-doctor", role=SCANNER) as conn:
+        now = server_now(conn)
+        yield _workers(conn, settings)
+        yield _scans(conn, now=now, round_seconds=settings.round_seconds)
+        yield _waiting(conn, now=now)
+        failed, stale = run_lists.count_failed(conn), run_lists.count_stale(conn, now=now)
+        yield _stuck("stuck runs", failed, stale)
+        failed, stale = action_lists.count_failed(conn), action_lists.count_stale(conn, now=now)
+        yield _stuck("stuck actions", failed, stale)
+        yield _changes(conn)
 
 
 def _stuck(name: str, failed: int, stale: int) -> Check:
@@ -192,17 +214,18 @@ def _changes(conn: Connection) -> Check:
     )
 
 
-def _workers(conn: Connection) -> Check:
+def _workers(conn: Connection, settings: Settings) -> Check:
+    """Without a broker any worker takes all that is due; with one each role has a queue."""
     living = living_workers(conn)
     if not living:
         return Check(name="workers", state="warning", found="none lives")
-    releases = list_releases(conn, living)
-    found = f"{len(living)} with {count_threads(conn, living)} threads"
-    if releases == [version("duebook")]:
-        return Check(name="workers", state="ok", found=found)
-    return Check(
-        name="workers", state="warning", found=f"{found}, of release {', '.join(releases)}"
-    )
+    releases, threads = list_releases(conn, living), count_threads(conn, living)
+    told = ", ".join(f"{threads.get(role, 0)} threads of {role}" for role in WORKER_ROLES)
+    found = f"{len(living)} with {told}"
+    is_fit = settings.amqp_url is None or all(threads.get(role) for role in WORKER_ROLES)
+    if releases != [version("duebook")]:
+        is_fit, found = False, f"{found}, of release {', '.join(releases)}"
+    return Check(name="workers", state="ok" if is_fit else "warning", found=found)
 
 
 def _scans(conn: Connection, *, now: datetime, round_seconds: int) -> Check:

@@ -17,7 +17,7 @@ from services.api.dependencies import Parts, operator_sessions
 from services.api.mounts import MOUNTS
 from services.cli.calls import Api, read_answer
 from shared.db.connection import open_pool
-from shared.db.roles import API, require_role
+from shared.db.roles import API
 from shared.errors import AppError
 from shared.settings import Secret, Settings
 from shared.tracking.stores import open_clicks
@@ -92,11 +92,6 @@ class LocalApi(Api):
 
 
 def open_sessions(settings: Settings) -> ConnectionPool[Any]:
-    """Return the sessions of a local API: those of the API's role.
-
-    Raises Forbidden when the login may not take it, ``psycopg.OperationalError`` when the database
-    is not reached.
-    """
+    """Return the sessions of a local API: those of the API's role, which the login may take."""
     url = settings.database_url.reveal()
-    require_role(url, API, application_name="duebook-cli")
     return open_pool(url, application_name="duebook-cli", size=_SESSIONS, role=API)

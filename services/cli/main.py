@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import click
 import psycopg
-from psycopg.errors import UndefinedColumn, UndefinedTable
+from psycopg.errors import InsufficientPrivilege, UndefinedColumn, UndefinedTable
 
 from services.cli.commands.actions import actions
 from services.cli.commands.bundles import apply, export, plan
@@ -70,6 +70,9 @@ class _Duebook(click.Group):
             raise _NotReached(error.message) from error
         except (UndefinedTable, UndefinedColumn) as error:
             raise _Refused("the database is of another release: run duebook migrate") from error
+        except InsufficientPrivilege as error:
+            reason = error.diag.message_primary
+            raise _Refused(f"the database: {reason}: this needs another login") from error
         except psycopg.OperationalError as error:
             reason = str(error).strip().splitlines()[0]
             raise _NotReached(f"the database: {reason}") from error

@@ -88,8 +88,7 @@ def open_place(place: LocalPlace) -> "LocalApi":
     """
     # Here, since no command that asks an API has to wait for Flask, settings and drivers.
     from services.cli.local_api import LocalApi, open_sessions
-    from services.cli.tenants import find_tenant, the_only_tenant
-    from shared.db.connection import connect
+    from services.cli.tenants import api_session, find_tenant, the_only_tenant
     from shared.db.migrate import pending
     from shared.observability.logs import configure_logging
     from shared.settings import read_settings
@@ -98,7 +97,7 @@ def open_place(place: LocalPlace) -> "LocalApi":
         os.environ["DATABASE_URL"] = place.database_url
     settings = read_settings("cli")
     configure_logging(service="cli", log_format="console", level="ERROR")
-    with connect(settings.database_url.reveal(), application_name="duebook-cli") as conn:
+    with api_session(settings) as conn:
         if missing := pending(conn):
             message = f"the database lacks {', '.join(missing)}: run duebook migrate"
             raise AppError(message, code="migrations_missing")

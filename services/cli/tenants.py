@@ -8,6 +8,8 @@ from psycopg import Connection
 
 from services.cli.output import shown
 from shared.db.clock import server_now
+from shared.db.connection import connect
+from shared.db.roles import API, require_role
 from shared.db.tenant_session import TenantSession
 from shared.domain.tenants import Tenant
 from shared.errors import AppError, NotFound
@@ -15,6 +17,7 @@ from shared.queries.tenants import list_tenants
 from shared.settings import Settings
 from shared.usecases.tokens import SECRET_BYTES, create_tenant
 
+_APPLICATION = "duebook-cli"
 _PAGE = 1000
 _TOLD = 10
 _LONGEST_NAME = 200
@@ -25,6 +28,17 @@ def checked_name(_ctx: click.Context, _parameter: click.Parameter, name: str) ->
     if not 1 <= len(name) <= _LONGEST_NAME:
         raise click.BadParameter(f"a name has 1 to {_LONGEST_NAME} characters")
     return name
+
+
+def api_session(settings: Settings) -> TenantSession:
+    """Return a session of the API's role, for what is done without an API.
+
+    Raises Forbidden when the login may not take it, ``psycopg.OperationalError`` when the database
+    is not reached.
+    """
+    url = settings.database_url.reveal()
+    require_role(url, API, application_name=_APPLICATION)
+    return connect(url, application_name=_APPLICATION, role=API)
 
 
 def make_tenant(conn: TenantSession, settings: Settings, *, name: str) -> Tenant:

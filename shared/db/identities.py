@@ -2,7 +2,7 @@
 
 from psycopg import Connection, errors
 
-from shared.errors import Forbidden
+from shared.errors import Forbidden, NotFound
 
 # Sequences are in no transaction: what was passed over stays so. Never more than half of what is
 # left: ids of workers end with 32 bits.
@@ -23,10 +23,13 @@ def pass_over_ids(conn: Connection, count: int) -> dict[str, int]:
     """Let every table go on ``count`` ids later; return the last ids that are passed over.
 
     It is half of those that are left where that is less. They are by the names of the sequences.
-    Raises Forbidden for a login that does not own these.
+    Raises Forbidden for a login that does not own these, NotFound where there are none.
     """
     try:
-        return dict(conn.execute(_PASS_OVER, {"count": count}).fetchall())
+        passed_over: dict[str, int] = dict(conn.execute(_PASS_OVER, {"count": count}).fetchall())
     except errors.InsufficientPrivilege as error:
         message = f"{error.diag.message_primary}: let the owner of the tables do it"
         raise Forbidden(message, code="database_role_missing") from error
+    if not passed_over:
+        raise NotFound("the database has no tables of ours: restore it first", code="no_tables")
+    return passed_over

@@ -102,7 +102,7 @@ def migrate(
     )
     with conn, _only_migrator(conn):
         _check_encoding(conn)
-        conn.execute(_CREATE_TABLE)
+        _make_table(conn)
         todo = _not_applied(migrations, _applied(conn))
         for migration in todo:
             _apply_patiently(conn, migration)
@@ -152,6 +152,14 @@ def _only_migrator(conn: Connection) -> Iterator[None]:
         raise Unavailable("another migration is still running", code="migration_locked")
     yield
     conn.execute("SELECT pg_advisory_unlock(%s)", [_LOCK])
+
+
+def _make_table(conn: Connection) -> None:
+    try:
+        conn.execute(_CREATE_TABLE)
+    except errors.InsufficientPrivilege as error:
+        message = f"{error.diag.message_primary}: let the owner of the tables migrate"
+        raise Conflict(message, code="migration_forbidden") from error
 
 
 def _has_table(conn: Connection) -> bool:

@@ -7,12 +7,14 @@ from psycopg import Connection
 from psycopg.rows import args_row, class_row
 
 # Of another role's sessions the server tells hardly more than the role and the database: enough to
-# know a client by, since its own processes have one of the two at most.
+# know a client by, since its own processes have one of the two at most. What release 16 and newer
+# reserve for a role of their own is not for us.
 _COUNT_SESSIONS = """
 SELECT
     count(*) AS open,
     current_setting('max_connections')::int
-        - current_setting('superuser_reserved_connections')::int AS allowed,
+        - current_setting('superuser_reserved_connections')::int
+        - coalesce(current_setting('reserved_connections', true)::int, 0) AS allowed,
     count(*) FILTER (WHERE usename = session_user) AS open_by_role,
     nullif((SELECT rolconnlimit FROM pg_roles WHERE rolname = session_user), -1)
         AS allowed_to_role

@@ -9,10 +9,8 @@ import click
 from services.cli.api import admin_api_option, api_of_admin
 from services.cli.default_group import ListsByDefault
 from services.cli.output import json_option, say_json, say_members, say_table
-from services.cli.tenants import checked_name, each_tenant, make_tenant
-from shared.db.connection import connect
-from shared.db.tenant_session import TenantSession
-from shared.settings import Settings, read_settings
+from services.cli.tenants import api_session, checked_name, each_tenant, make_tenant
+from shared.settings import read_settings
 
 _TENANTS = "/root/tenants"
 
@@ -50,7 +48,7 @@ def create(name: str, api_url: str | None, as_json: bool) -> None:
     """
     if api_url is None:
         settings = read_settings("cli")
-        with _session(settings) as conn:
+        with api_session(settings) as conn:
             made = asdict(make_tenant(conn, settings, name=name))
     else:
         made = api_of_admin(api_url).call("POST", _TENANTS, body={"name": name})
@@ -58,9 +56,5 @@ def create(name: str, api_url: str | None, as_json: bool) -> None:
 
 
 def _in_database(limit: int) -> list[dict[str, Any]]:
-    with _session(read_settings("cli")) as conn:
+    with api_session(read_settings("cli")) as conn:
         return [asdict(tenant) for tenant in islice(each_tenant(conn), limit)]
-
-
-def _session(settings: Settings) -> TenantSession:
-    return connect(settings.database_url.reveal(), application_name="duebook-cli")

@@ -7,13 +7,11 @@ from uuid import UUID
 import click
 
 from services.cli.output import json_option, say, say_json, say_table
-from services.cli.tenants import checked_name, find_tenant, make_tenant
+from services.cli.tenants import api_session, checked_name, find_tenant, make_tenant
 from shared.db.clock import server_now
-from shared.db.connection import connect
-from shared.db.tenant_session import TenantSession
 from shared.domain.tenants import ApiToken, Role
 from shared.queries.tenants import list_tokens
-from shared.settings import Settings, read_settings
+from shared.settings import read_settings
 from shared.usecases.tokens import SECRET_BYTES, issue_token, revoke_token
 
 _PAGE = 1000
@@ -44,7 +42,7 @@ def create(
 ) -> None:
     """Issue a token called NAME and print it: the only time that it is shown."""
     settings = read_settings("cli")
-    with _session(settings) as conn, conn.transaction():
+    with api_session(settings) as conn, conn.transaction():
         now = server_now(conn)
         owner = (
             make_tenant(conn, settings, name=tenant) if new_tenant else find_tenant(conn, tenant)
@@ -69,7 +67,7 @@ def create(
 @json_option
 def list_(tenant: str, as_json: bool) -> None:
     """List the tokens of a tenant, the oldest first."""
-    with _session(read_settings("cli")) as conn:
+    with api_session(read_settings("cli")) as conn:
         found = list_tokens(conn, find_tenant(conn, tenant).id, limit=_PAGE)
     documents = [_document(one) for one in found]
     if as_json:
@@ -87,17 +85,13 @@ def list_(tenant: str, as_json: bool) -> None:
 @json_option
 def revoke(token_id: UUID, tenant: str, as_json: bool) -> None:
     """Make the token with this id void, from now on."""
-    with _session(read_settings("cli")) as conn:
+    with api_session(read_settings("cli")) as conn:
         owner = find_tenant(conn, tenant)
         revoke_token(conn, tenant_id=owner.id, token_id=token_id, now=server_now(conn))
     if as_json:
         say_json({"id": token_id, "revoked": True})
     else:
         say(f"token {token_id} is void")
-
-
-def _session(settings: Settings) -> TenantSession:
-    return connect(settings.database_url.reveal(), application_name="duebook-cli")
 
 
 def _document(token: ApiToken) -> dict[str, object]:

@@ -1,17 +1,126 @@
 """The command line of logins that are of one service alone."""
 
 import json
+from importlib.metadata import version
 
 import pytest
 
+from shared.db.connection import connect
 from shared.db.roles import API, ROLES, SCANNER, WORKER
+from shared.queries.workers import hold_liveness
+from tests.builders_db import insert_run, insert_worker
 from tests.integration.cli.conftest import CommandLine
+
+_TOKEN = "11111111-1111-4111-8111-111111111111"
+# Commands, and the logins in which they do nothing.
+_ELSEWHERE = [
+    (("migrate",), (API, SCANNER, WORKER, None)),
+    (("restored",), (API, SCANNER, WORKER, None)),
+    (("tick",), (API, WORKER, None)),
+    (("secrets", "rotate"), (API, SCANNER, None)),
+    (("token", "create", "ci", "--tenant", "ours"), (SCANNER, WORKER, None)),
+    (("token", "create", "ci", "--tenant", "new", "--new-tenant"), (SCANNER, WORKER, None)),
+    (("tenants",), (SCANNER, WORKER, None)),
+    (("tenants", "create", "new"), (SCANNER, WORKER, None)),
+    (("token", "list", "--tenant", "ours"), (SCANNER, WORKER, None)),
+    (("token", "revoke", _TOKEN, "--tenant", "ours"), (SCANNER, WORKER, None)),
+    (("runs", "--stuck", "--tenant", "ours"), (SCANNER, WORKER, None)),
+    (("export", "--tenant", "ours"), (SCANNER, WORKER, None)),
+]
 
 
 @pytest.fixture
 def as_login(login_url):
     """Returns the command line of somebody who has the login of a service."""
     return lambda service: CommandLine(DATABASE_URL=login_url(service))
+
+
+@pytest.fixture
+def strange_login(postgres_process, database_url):
+    """Makes a login that is new to the database, and takes it away again."""
+    server, made = postgres_process.server, []
+    with connect(server.url("postgres"), application_name="test") as admin:
+
+        def make(*statements):
+            made.append("stranger_1")
+            admin.execute(f"CREATE ROLE stranger_1 LOGIN PASSWORD '{server.password}'")
+            for statement in statements:
+                admin.execute(statement)
+            return server.url(database_url.rpartition("/")[2], role="stranger_1")
+
+        yield make
+        for login in made:
+            admin.execute(f"DROP ROLE {login}")
+
+
+@pytest.mark.parametrize(
+    ("command", "service"),
+    [(command, service) for command, services in _ELSEWHERE for service in services],
+)
+def test_a_command_that_belongs_elsewhere_says_so_in_one_line(
+    command, service, as_login, strange_login, tenant
+):
+    there = CommandLine(DATABASE_URL=strange_login()) if service is None else as_login(service)
+
+    done = there.run(*command)
+
+    assert (done.exit_code, done.stdout) == (1, ""), done.output
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
+    assert isinstance(done.exception, SystemExit)
+
+
+def test_the_doctor_tells_a_login_of_no_service_what_is_wrong(strange_login):
+    done = CommandLine(DATABASE_URL=strange_login()).run_apart("doctor", "--json")
+
+    states = {check["name"]: check["state"] for check in json.loads(done.stdout)["checks"]}
+    assert done.returncode == 1
+    assert states["migrations"] == "failed"
+
+
+def test_the_doctor_looks_as_the_scanner_that_a_login_may_become(strange_login, conn):
+    insert_run(conn, status="failed")
+    url = strange_login("ALTER ROLE stranger_1 NOINHERIT", f"GRANT {API}, {SCANNER} TO stranger_1")
+
+    done = CommandLine(DATABASE_URL=url).run_apart("doctor", "--json")
+    verified = CommandLine(DATABASE_URL=url).run_apart("doctor", "--verify", "--json")
+
+    found = {check["name"]: check["found"] for check in json.loads(done.stdout)["checks"]}
+    assert done.returncode == 0
+    assert found["roles"] == f"the login is of {API}, {SCANNER}"
+    assert found["stuck runs"].startswith("1 failed")
+    # Invariants are asked of what both roles see at once.
+    assert verified.returncode == 1
+    assert f"does not inherit the rights of {SCANNER}, and cannot verify" in verified.stdout
+
+
+def test_who_has_the_roles_of_scanner_and_api_may_verify(strange_login):
+    url = strange_login(f"GRANT {API}, {SCANNER} TO stranger_1")
+
+    done = CommandLine(DATABASE_URL=url).run_apart("doctor", "--verify", "--json")
+
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["violations"]) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("roles", "state"),
+    [(["trigger-worker"], "warning"), (["trigger-worker", "action-worker"], "ok")],
+)
+def test_the_doctor_misses_the_workers_of_a_role(as_login, conn, rabbit_url, roles, state):
+    worker_id = insert_worker(conn, roles=roles, release=version("duebook"))
+    assert hold_liveness(conn, worker_id)
+    there = as_login(SCANNER)
+    there.environment["AMQP_URL"] = rabbit_url
+
+    checks = json.loads(there.run_apart("doctor", "--json").stdout)["checks"]
+
+    [workers] = [check for check in checks if check["name"] == "workers"]
+    threads = 4 if "action-worker" in roles else 0
+    assert workers["state"] == state
+    assert workers["found"].endswith(
+        f"4 threads of trigger-worker, {threads} threads of action-worker"
+    )
 
 
 def test_the_doctor_does_not_take_hidden_work_for_none(as_login):

@@ -3,7 +3,7 @@ import pytest
 from shared.db.connection import connect
 from shared.db.identities import pass_over_ids
 from shared.db.roles import API
-from shared.errors import Forbidden
+from shared.errors import Forbidden, NotFound
 from tests.builders_db import insert_records, insert_table
 
 _SEQUENCES = "SELECT sequencename FROM pg_sequences WHERE schemaname = 'public'"
@@ -35,3 +35,8 @@ def test_ids_are_the_owners_to_pass_over(login_url, conn):
 
     [first] = insert_records(conn, insert_table(conn), [{}])
     assert first.id == 1
+
+
+def test_a_database_without_tables_was_not_restored(empty_database_url):
+    with connect(empty_database_url, application_name="test") as conn, pytest.raises(NotFound):
+        pass_over_ids(conn, 1000)
