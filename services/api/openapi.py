@@ -1,7 +1,9 @@
 """The OpenAPI 3.1 document, made of the routes and their schemas without server or database."""
 
+import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any
@@ -95,6 +97,12 @@ _PROBLEM_CODES = {
     429: "tenant_rate_exceeded",
     503: "database_unavailable",
 }
+
+
+@cache
+def document_text() -> str:
+    """Return the document of the whole API as JSON text; it is made when it is first asked for."""
+    return json.dumps(build_document(), ensure_ascii=False)
 
 
 def build_document() -> dict[str, Any]:

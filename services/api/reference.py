@@ -1,12 +1,11 @@
 """The API document and its page: served to everyone, from files of the product alone."""
 
-import json
 from pathlib import Path
 
 from flask import Blueprint, Response, redirect, send_from_directory
 from werkzeug.wrappers import Response as BaseResponse
 
-from services.api.openapi import build_document
+from services.api.openapi import document_text
 
 _STATIC = Path(__file__).parent / "static"
 _PAGE_POLICY = (
@@ -17,11 +16,10 @@ _PAGE_POLICY = (
 
 def reference_blueprint() -> Blueprint:
     """Return the routes ``/openapi.json``, ``/docs`` and ``/docs/<file>``; ``/`` leads there."""
-    document = json.dumps(build_document(), ensure_ascii=False)
     blueprint = Blueprint("reference", __name__)
 
     def openapi() -> Response:
-        return Response(document, content_type="application/json")
+        return Response(document_text(), content_type="application/json")
 
     def page() -> Response:
         return _file("docs.html")

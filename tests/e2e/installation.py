@@ -89,7 +89,7 @@ class Installation:
     def answers(self):
         """Whether the API does."""
         try:
-            return self.request("GET", "/openapi.json").status == 200
+            return self.request("GET", "/docs").status == 200
         except urllib3.exceptions.HTTPError:
             return False
 

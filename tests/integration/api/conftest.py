@@ -43,9 +43,25 @@ def parts(pool, database_url):
     )
 
 
+class _PresentParts:
+    """Those of the test that runs."""
+
+    def __getattr__(self, name):
+        return getattr(self.of_test, name)
+
+
+@pytest.fixture(scope="session")
+def shared_app():
+    """An application and its parts: routes take long to make, and nothing but parts has state."""
+    parts = _PresentParts()
+    return create_app(parts), parts
+
+
 @pytest.fixture
-def app(parts):
-    return create_app(parts)
+def app(shared_app, parts):
+    application, present = shared_app
+    present.of_test = parts
+    return application
 
 
 @pytest.fixture
