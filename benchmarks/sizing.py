@@ -18,8 +18,9 @@ from benchmarks.measure.work import Work
 from shared.db.clock import server_now
 from shared.messaging.topology import FIRE
 from shared.queries.workers import hold_liveness, register_worker
-from shared.tracking.rates import LocalRates, Rate, RedisRates
+from shared.tracking.rates import LocalRates, Rate
 from shared.tracking.redis_line import open_redis
+from shared.tracking.redis_rates import RedisRates
 from tests.servers.rabbitmq import running_node
 from tests.servers.redis import running_redis
 

@@ -16,8 +16,8 @@ from shared.observability.http import HealthServer
 from shared.observability.logs import configure_logging
 from shared.observability.pool_sessions import measure_when_asked
 from shared.settings import read_settings
-from shared.tracking.rates import Rate, open_rates
-from shared.tracking.stores import open_clicks
+from shared.tracking.rates import Rate
+from shared.tracking.stores import open_clicks, open_rates
 from shared.usecases.tenant_limits import WaitingLimit
 
 _settings = read_settings("api")

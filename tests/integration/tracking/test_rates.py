@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from shared.observability import metrics
 from shared.settings import read_settings
 from shared.tracking import rates as module
-from shared.tracking.rates import LocalRates, Rate, RedisRates, open_rates
+from shared.tracking.rates import LocalRates, Rate
 from shared.tracking.redis_line import open_redis
+from shared.tracking.redis_rates import RedisRates
+from shared.tracking.stores import open_rates
 
 # So slow that none comes back while a test runs.
 RATE = Rate(per_minute=1, burst=25)
