@@ -7,16 +7,15 @@ than the size of the schema times the size of the inputs.
 import json
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
-
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, ValidationError
-from referencing import Registry
+from typing import TYPE_CHECKING, Any
 
 from shared.actions.schemas import has_tokens
 from shared.domain.faults import child, cut
 from shared.domain.strict_json import Json
 from shared.errors import Fault
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import SchemaError, ValidationError
 
 MAX_SCHEMA_BYTES = 64 * 1024
 MAX_SCHEMA_DEPTH = 12
@@ -127,19 +126,25 @@ def _members(schema: dict[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def _meta_faults(raw: Mapping[str, Any]) -> Iterator[Fault]:
+    # Three MiB, which no process is to hold that has no commands.
+    from jsonschema import Draft202012Validator, SchemaError
+
     try:
         Draft202012Validator.check_schema(raw)
     except SchemaError as error:
         yield _fault(_pointer(error), f"the input schema is not valid: {cut(error.message)}")
 
 
-def _errors(instance: object, schema: Mapping[str, Any]) -> list[ValidationError]:
+def _errors(instance: object, schema: Mapping[str, Any]) -> "list[ValidationError]":
+    from jsonschema import Draft202012Validator
+    from referencing import Registry
+
     # With a registry of its own: whatever a stored schema may say, nothing is fetched.
     validator = Draft202012Validator(schema, registry=Registry())
     return sorted(validator.iter_errors(instance), key=_pointer)
 
 
-def _pointer(error: ValidationError | SchemaError) -> str:
+def _pointer(error: "ValidationError | SchemaError") -> str:
     return "".join(child("", part) for part in error.absolute_path)
 
 
