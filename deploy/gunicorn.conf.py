@@ -4,9 +4,13 @@ One process with threads: requests wait for PostgreSQL, not for Python, and one 
 set of metrics and one health port. More load means more replicas.
 """
 
-from services.api.startup import fit_settings
-from shared.observability import tracing
-from shared.observability.logs import configure_logging
+from shared.observability.left_out import leave_out_what_nobody_uses
+
+leave_out_what_nobody_uses()
+
+from services.api.startup import fit_settings  # noqa: E402  # what it imports would load them
+from shared.observability import tracing  # noqa: E402
+from shared.observability.logs import configure_logging  # noqa: E402
 
 _settings = fit_settings()
 configure_logging(service="api", log_format=_settings.log_format, level=_settings.log_level)

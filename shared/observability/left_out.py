@@ -1,0 +1,16 @@
+"""What libraries would load for themselves although nobody here uses it: six MiB a process."""
+
+import sys
+
+# structlog's richer traces print local variables and are not written (``logs``); of the metrics of
+# Redis' client nobody asks any. Both take them for optional.
+_LEFT_OUT = ("rich", "opentelemetry.sdk.metrics")
+
+
+def leave_out_what_nobody_uses() -> None:
+    """Let imports from here on find none of it, as if it were not installed.
+
+    Before anything else is imported; what is loaded already stays.
+    """
+    for name in _LEFT_OUT:
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # how imports spell "none"
