@@ -4,6 +4,8 @@ One process with threads: requests wait for PostgreSQL, not for Python, and one 
 set of metrics and one health port. More load means more replicas.
 """
 
+import gc
+
 from shared.observability.left_out import leave_out_what_nobody_uses
 
 leave_out_what_nobody_uses()
@@ -32,6 +34,12 @@ limit_request_field_size = 8190
 forwarded_allow_ips = ""
 # It is ended by signals; a further way in would be a file to guard, and to have room for.
 control_socket_disable = True
+
+
+def pre_fork(server: object, worker: object) -> None:
+    """Share what is there by now with the worker: its collector would write to every page of it."""
+    gc.collect()
+    gc.freeze()
 
 
 def worker_exit(server: object, worker: object) -> None:
