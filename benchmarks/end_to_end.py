@@ -93,6 +93,7 @@ def measure(system, options):
             for action in ("noop_external", "noop"):
                 flood(action, options.actions)  # warms up
                 yield flood(action, options.actions)
+        yield from system.memory("after these")
         yield system.runs_one_by_one(options.single)
         yield system.actions_one_by_one(options.single)
     with running_receiver(ANSWER_SECONDS) as port:
@@ -174,8 +175,12 @@ class System:
         time.sleep(IDLE_SECONDS)
         used = sum(self.cpu().values()) - before
         yield a_line("idle: ms of CPU a second", rounded(used / IDLE_SECONDS * 1000))
+        yield from self.memory("idle")
+
+    def memory(self, when):
+        """Yield what a process of each kind holds."""
         for name, child in (("scanner", self.scanner), ("worker", self.workers[0])):
-            yield a_line(f"idle: MiB of the {name}", rounded(memory_mib(child.pid)))
+            yield a_line(f"{when}: MiB of the {name}", rounded(memory_mib(child.pid)))
 
     def a_table(self, action):
         """Make a table whose date trigger has that action, its walk through with no row."""
