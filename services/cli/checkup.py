@@ -16,7 +16,15 @@ from shared.db.clock import server_now
 from shared.db.connection import connect
 from shared.db.listener import Listener
 from shared.db.migrate import NEEDED_ENCODING, encoding, of_newer_release, pending
-from shared.db.roles import API, ROLES, SCANNER, WORKER, role_fault, roles_of_login
+from shared.db.roles import (
+    API,
+    ROLES,
+    SCANNER,
+    WORKER,
+    role_fault,
+    roles_of_login,
+    schema_fault,
+)
 from shared.db.sessions import count_sessions
 from shared.errors import AppError
 from shared.lifecycle import Stop, wait_until
@@ -67,7 +75,7 @@ def examine(settings: Settings, *, verify: bool = False) -> Iterator[Check]:
         with connect(settings.database_url.reveal(), application_name="duebook-doctor") as conn:
             mine = [role for role in ROLES if role_fault(conn, role) is None]
             yield _database(conn)
-            migrations = _migrations(settings, role=mine[0] if mine else None)
+            migrations = _migrations(conn, settings, role=mine[0] if mine else None)
             yield migrations
             yield _sessions(conn)
             yield _notifications(conn, settings)
@@ -95,12 +103,14 @@ def _database(conn: Connection) -> Check:
     return Check(name="database", state="ok" if is_fit else "failed", found=found)
 
 
-def _migrations(settings: Settings, *, role: str | None) -> Check:
+def _migrations(conn: Connection, settings: Settings, *, role: str | None) -> Check:
     """``role``: one that the login may take, whether or not it has its rights without."""
+    if role and (fault := schema_fault(conn, role)):
+        return Check(name="migrations", state="failed", found=f"not to be seen: {fault}")
     url = settings.database_url.reveal()
     try:
-        with connect(url, application_name="duebook-doctor", role=role) as conn:
-            missing, newer = pending(conn), of_newer_release(conn)
+        with connect(url, application_name="duebook-doctor", role=role) as session:
+            missing, newer = pending(session), of_newer_release(session)
     except InsufficientPrivilege:
         return Check(
             name="migrations", state="failed", found="not told to this login: it is of no service"

@@ -43,10 +43,11 @@ def roles_of_login(conn: Connection) -> list[str]:
 def require_role(url: str, role: str, *, application_name: str) -> None:
     """Raise Forbidden unless the login of the URL may take this role, saying what to run.
 
-    Raises ``psycopg.OperationalError`` when the database is not reached.
+    Also where the role may not use the schema. Raises ``psycopg.OperationalError`` when the
+    database is not reached.
     """
     with connect(url, application_name=application_name) as conn:
-        fault = role_fault(conn, role)
+        fault = role_fault(conn, role) or schema_fault(conn, role)
     if fault is not None:
         raise Forbidden(fault, code="database_role_missing")
 
@@ -73,3 +74,24 @@ def role_fault(conn: Connection, role: str) -> str | None:
     if mine and mine != _MAY_HAVE_BESIDE.get(role):
         return f"{fault}: it is of {', '.join(mine)}, use a login of {role}"
     return f"{fault}: let a superuser, or who made that role, run GRANT {role} TO {login}"
+
+
+# A table in a schema that may not be used is not there for who looks it up by its name.
+_HIDDEN_IN = """
+SELECT quote_ident(min(nspname))
+FROM pg_class
+JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE relname = 'schema_migration' AND relkind = 'r'
+HAVING NOT bool_or(has_schema_privilege(%(role)s::text, relnamespace, 'USAGE'))
+"""
+
+
+def schema_fault(conn: Connection, role: str) -> str | None:
+    """Return why a role, which is there, sees no table of ours, None when it does or none is."""
+    found = conn.execute(_HIDDEN_IN, {"role": role}).fetchone()
+    if found is None or found[0] is None:
+        return None
+    return (
+        f"{role} may not use the schema {found[0]}: let its owner run"
+        f" GRANT USAGE ON SCHEMA {found[0]} TO {', '.join(ROLES)}"
+    )

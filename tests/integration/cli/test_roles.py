@@ -78,6 +78,29 @@ def test_the_doctor_tells_a_login_of_no_service_what_is_wrong(strange_login):
     assert states["migrations"] == "failed"
 
 
+@pytest.fixture
+def closed_schema(postgres_process, database_url):
+    """The schema of the tables, which nobody but its owner may use."""
+    url = postgres_process.server.url(database_url.rpartition("/")[2])
+    with connect(url, application_name="test") as admin:
+        admin.execute("REVOKE USAGE ON SCHEMA public FROM PUBLIC")
+
+
+def test_tables_in_a_schema_that_is_closed_are_not_taken_for_none(as_login, closed_schema):
+    listed = as_login(API).run("token", "list", "--tenant", "ours")
+    looked = as_login(SCANNER).run_apart("doctor", "--json")
+
+    found = {check["name"]: check for check in json.loads(looked.stdout)["checks"]}
+    told = f"GRANT USAGE ON SCHEMA public TO {API}, {SCANNER}, {WORKER}"
+    assert listed.exit_code == 1
+    assert listed.stderr.endswith(
+        f"{API} may not use the schema public: let its owner run {told}\n"
+    )
+    assert looked.returncode == 1
+    assert found["migrations"]["state"] == "failed"
+    assert told in found["migrations"]["found"]
+
+
 def test_the_doctor_looks_as_the_scanner_that_a_login_may_become(strange_login, conn):
     insert_run(conn, status="failed")
     url = strange_login("ALTER ROLE stranger_1 NOINHERIT", f"GRANT {API}, {SCANNER} TO stranger_1")
