@@ -2,6 +2,7 @@
 
 import os
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -39,13 +40,27 @@ def api_of_moderator(url: str) -> Api:
     missing = (
         "this needs an API token of a moderator; that of make run is set by `. .run/environment`"
     )
-    return Api(url, headers={"Authorization": f"Bearer {_token('DUEBOOK_TOKEN', missing)}"})
+    token = _token("DUEBOOK_TOKEN", missing)
+    return Api(_checked(url), headers={"Authorization": f"Bearer {token}"})
 
 
 def api_of_admin(url: str) -> Api:
     """Return the API for the holder of ADMIN_TOKEN."""
     missing = "this needs the token of the operator"
-    return Api(url, headers={"X-ADMIN-TOKEN": _token("ADMIN_TOKEN", missing)})
+    return Api(_checked(url), headers={"X-ADMIN-TOKEN": _token("ADMIN_TOKEN", missing)})
+
+
+def _checked(url: str) -> str:
+    """Return the address of an API; raises UsageError for what is none."""
+    try:
+        parts = urlsplit(url)
+        is_sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # no port, or half an address of IPv6
+        is_sound = False
+    if not is_sound:
+        message = f"the address of the API must be like https://duebook.example.com, not '{url}'"
+        raise click.UsageError(message)
+    return url
 
 
 def _token(key: str, missing: str) -> str:

@@ -13,6 +13,8 @@ from shared.errors import AppError, Unavailable
 
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=120.0)
 _BUSY = (429, 503)
+# Said by what stands before an API that it does not reach.
+_AWAY = (*_BUSY, 502, 504)
 _TRIES = 6
 _CONNECTS = 2
 _PAGE = 100
@@ -58,7 +60,7 @@ class Api:
             headers={} if data is None else {"Content-Type": "application/json"},
             repeatable=method == "GET",
         )
-        return _object(answer)
+        return self._object(answer)
 
     def text(self, path: str) -> bytes:
         """Return an answer that is no JSON. Raises as ``call`` does."""
@@ -74,7 +76,7 @@ class Api:
         repeatable: bool = False,
     ) -> dict[str, Any]:
         """POST a body that is no JSON and return the answer. Raises as ``call`` does."""
-        return _object(
+        return self._object(
             self._send(
                 "POST",
                 path + _query(query or {}),
@@ -87,7 +89,7 @@ class Api:
     def upload(self, path: str, body: bytes, *, media: str, key: str) -> dict[str, Any]:
         """POST a body under an Idempotency-Key, again when it got no answer; return the answer."""
         headers = {"Content-Type": media, "Idempotency-Key": key}
-        return _object(self._send("POST", path, body=body, headers=headers, repeatable=True))
+        return self._object(self._send("POST", path, body=body, headers=headers, repeatable=True))
 
     def items(
         self, path: str, *, query: Mapping[str, object] | None = None, limit: int | None = None
@@ -105,11 +107,23 @@ class Api:
         while left is None or left > 0:
             size = _PAGE if left is None else min(left, _PAGE)
             page = self.call("GET", path, query={**(query or {}), "limit": size, "cursor": cursor})
+            if not {"items", "next_cursor"} <= page.keys():
+                raise self._not_the_api()
             yield page
             left = None if left is None else left - len(page["items"])
             cursor = page["next_cursor"]
             if cursor is None:
                 return
+
+    def _object(self, data: bytes) -> dict[str, Any]:
+        """Return the document of an answer that is good, {} for no body."""
+        if data and not _members(data):
+            raise self._not_the_api()
+        return _members(data)
+
+    def _not_the_api(self) -> AppError:
+        message = f"what answers at {self._url} is not the API: is the address right?"
+        return AppError(message, code="not_the_api")
 
     def _send(
         self,
@@ -154,16 +168,17 @@ def read_answer(status: int, data: bytes) -> bytes:
     """Return the body of an answer that is good; raises Refused, Unavailable for any other."""
     if status < 300:
         return data
-    document = _object(data)
-    detail = str(document.get("detail") or f"the API answered {status}")
-    if status in _BUSY:
-        raise Unavailable(detail)
+    document = _members(data)
+    if status in _AWAY:
+        raise Unavailable(str(document.get("detail") or f"the API is away (an answer {status})"))
+    not_ours = f"an answer {status} that is not the API's: is the address right?"
+    detail = str(document.get("detail") or not_ours)
     code = str(document.get("type", "")).rpartition(":")[2]
     errors = document.get("errors", [])
     raise Refused(detail, code=code or "refused", status=status, errors=errors)
 
 
-def _object(data: bytes) -> dict[str, Any]:
+def _members(data: bytes) -> dict[str, Any]:
     try:
         document = json.loads(data)
     except ValueError:  # not the API, or something in front of it

@@ -1,14 +1,21 @@
 """The ``duebook`` command: its groups, and how failures end it.
 
 Exit codes for scripts: 0 done, 1 refused or something found, 2 wrong usage or settings, 3 database,
-broker or API not reached (try again).
+broker or API not reached (try again), 130 interrupted.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 
 import click
 import psycopg
-from psycopg.errors import InsufficientPrivilege, UndefinedColumn, UndefinedTable
+from psycopg.errors import (
+    InsufficientPrivilege,
+    ReadOnlySqlTransaction,
+    UndefinedColumn,
+    UndefinedTable,
+)
 
 from services.cli.commands.actions import actions
 from services.cli.commands.bundles import apply, export, plan
@@ -27,7 +34,7 @@ from services.cli.commands.simulation import simulate
 from services.cli.commands.tables import tables
 from services.cli.commands.tenants import tenants
 from services.cli.commands.tokens import token
-from services.cli.output import shown_lines
+from services.cli.output import give_up_stdout, ready_streams, shown_lines
 from shared.errors import AppError, InvalidInput, Unavailable
 
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
@@ -61,28 +68,21 @@ class _NotReached(_Failed):
     exit_code = 3
 
 
+class _Interrupted(_Failed):
+    exit_code = 130
+
+
 class _Duebook(click.Group):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; with --help it is answered here."""
+        ready_streams()
+        with _told_in_a_line():
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; what it may fail with becomes one message and an exit code."""
-        try:
+        with _told_in_a_line():
             return super().invoke(ctx)
-        except Unavailable as error:
-            raise _NotReached(error.message) from error
-        except (UndefinedTable, UndefinedColumn) as error:
-            raise _Refused("the database is of another release: run duebook migrate") from error
-        except InsufficientPrivilege as error:
-            reason = error.diag.message_primary
-            raise _Refused(f"the database: {reason}: this needs another login") from error
-        except psycopg.OperationalError as error:
-            reason = str(error).strip().splitlines()[0]
-            raise _NotReached(f"the database: {reason}") from error
-        except InvalidInput as error:
-            kind = _Misused if error.code == "settings_invalid" else _Refused
-            raise kind(error.message) from error
-        except AppError as error:
-            raise _Refused(error.message) from error
-        except PermissionError as error:
-            raise _Refused(f"{error.filename}: {error.strerror}") from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands under the headings of their groups."""
@@ -94,6 +94,62 @@ class _Duebook(click.Group):
                 formatter.write_dl(
                     [(name.ljust(max(map(len, names))), text) for name, text in rows]
                 )
+
+
+@contextmanager
+def _told_in_a_line() -> Iterator[None]:
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        failure = _failure_of(error)
+        if failure is None:
+            raise
+        raise failure from error
+
+
+def _failure_of(error: BaseException) -> _Failed | None:
+    """Return how an error ends the command, None for one that nobody foresaw."""
+    match error:
+        case AppError():
+            return _failure_of_ours(error)
+        case psycopg.Error():
+            return _failure_of_database(error)
+        case BrokenPipeError():  # whoever reads it has had enough: no failure
+            return None
+        case OSError():
+            return _failure_of_system(error)
+        case UnicodeEncodeError():
+            return _Misused(f"an argument is not UTF-8: '{error.object}'")
+        case KeyboardInterrupt():
+            return _Interrupted("interrupted")
+    return None
+
+
+def _failure_of_ours(error: AppError) -> _Failed:
+    if isinstance(error, Unavailable):
+        return _NotReached(error.message)
+    is_misuse = isinstance(error, InvalidInput) and error.code == "settings_invalid"
+    return (_Misused if is_misuse else _Refused)(error.message)
+
+
+def _failure_of_database(error: psycopg.Error) -> _Failed | None:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    match error:
+        case UndefinedTable() | UndefinedColumn():
+            return _Refused("the database is of another release: run duebook migrate")
+        case InsufficientPrivilege():
+            return _Refused(f"the database: {reason}: this needs another login")
+        case psycopg.OperationalError() | ReadOnlySqlTransaction():
+            return _NotReached(f"the database: {reason}")
+    return None
+
+
+def _failure_of_system(error: OSError) -> _Failed:
+    reason = error.strerror or str(error)
+    if error.filename is not None:
+        return _Refused(f"{error.filename}: {reason}")
+    give_up_stdout()
+    return _Refused(reason)
 
 
 @click.group(

@@ -1,10 +1,14 @@
 """What a command says: tables for people, JSON for scripts (``--json``)."""
 
+import codecs
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from io import TextIOWrapper
+from typing import Any, TextIO, TypeVar
 
 import click
 from rich.console import Console
@@ -16,8 +20,32 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 # Where nobody looks at it there is no width: a pipe gets whole lines.
 _PIPE_WIDTH = 250
 
+# With its margin; what is narrower folds words into letters.
+_NARROWEST_COLUMN = 8
+
 # The wide blank of Chinese texts, and what joins emoji and letters: they steer nothing.
 _HARMLESS = "\u3000\u200c\u200d"
+
+
+def ready_streams() -> None:
+    """Let the standard streams bear what is written: one that is closed leads nowhere, and what a
+    terminal cannot show is written out."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and not _shows_everything(stream):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def give_up_stdout() -> None:
+    """Let what is still to be written go nowhere: it would fail once more as the process ends."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _shows_everything(stream: TextIO) -> bool:
+    return codecs.lookup(stream.encoding).name == "utf-8"
 
 
 def json_option(command: _Command) -> _Command:
@@ -51,7 +79,7 @@ def _is_harmless(one: str) -> bool:
 
 def say(text: str = "", *, err: bool = False) -> None:
     """Print lines; what a stranger wrote in them steers no terminal."""
-    click.echo(shown_lines(text), err=err)
+    click.echo(shown_lines(text), file=sys.stderr if err else sys.stdout)
 
 
 def shown_lines(text: str) -> str:
@@ -61,8 +89,10 @@ def shown_lines(text: str) -> str:
 
 def say_json(document: object) -> None:
     """Print a JSON document; instants and ids as text. It says the same, whatever it escapes."""
-    text = json.dumps(document, ensure_ascii=False, indent=2, default=_text)
-    click.echo("".join(one if one == "\n" or _is_harmless(one) else _escaped(one) for one in text))
+    is_ascii = not _shows_everything(sys.stdout)
+    text = json.dumps(document, ensure_ascii=is_ascii, indent=2, default=_text)
+    told = "".join(one if one == "\n" or _is_harmless(one) else _escaped(one) for one in text)
+    click.echo(told, file=sys.stdout)
 
 
 def _escaped(one: str) -> str:
@@ -75,10 +105,19 @@ def to_second(instant: str) -> str:
 
 
 def say_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, empty: str) -> None:
-    """Print rows under headings (``columns``: key to heading), or ``empty`` if there are none."""
+    """Print rows under headings (``columns``: key to heading), or ``empty`` if there are none.
+
+    On a terminal that is too narrow for the columns each row is told as its members.
+    """
     if not rows:
         if empty:
             say(empty)
+        return
+    if console().width < len(columns) * _NARROWEST_COLUMN:
+        for number, row in enumerate(rows):
+            if number > 0:
+                say()
+            say_members({heading: row.get(key) for key, heading in columns.items()})
         return
     table = Table(box=None, header_style="bold", pad_edge=False)
     for heading in columns.values():

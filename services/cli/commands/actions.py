@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from services.cli.api import Api, api_of_moderator, api_option, find_table
+from services.cli.arguments import INSTANT, ROW_ID
 from services.cli.default_group import ListsByDefault
 from services.cli.output import json_option, say_json, say_members, say_table, to_second
 from shared.errors import AppError
@@ -34,13 +35,15 @@ def actions() -> None:
 @click.option(
     "--status", type=click.Choice(["pending", "processing", "done", "failed", "cancelled"])
 )
-@click.option("--contact", type=int, metavar="ID", help="Actions on this contact.")
+@click.option("--contact", type=ROW_ID, metavar="ID", help="Actions on this contact.")
 @click.option("--table", help="Actions on records of this table (name or id).")
-@click.option("--record", type=int, metavar="ID", help="Actions on this record of --table.")
+@click.option("--record", type=ROW_ID, metavar="ID", help="Actions on this record of --table.")
 @click.option("--workflow", help="Steps of this workflow (name or id).")
 @click.option("--execution", metavar="ID", help="Steps of this execution of a workflow.")
-@click.option("--from", "since", metavar="INSTANT", help="To be executed at or after it.")
-@click.option("--to", "until", metavar="INSTANT", help="To be executed before it.")
+@click.option(
+    "--from", "since", metavar="INSTANT", help=f"To be executed at or after it, {INSTANT}."
+)
+@click.option("--to", "until", metavar="INSTANT", help=f"To be executed before it, {INSTANT}.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @api_option
 @json_option
@@ -76,7 +79,7 @@ def list_(
 
 
 @actions.command("show")
-@click.argument("action", type=int)
+@click.argument("action", type=ROW_ID)
 @api_option
 @json_option
 def show(action: int, api_url: str, as_json: bool) -> None:
@@ -86,7 +89,7 @@ def show(action: int, api_url: str, as_json: bool) -> None:
 
 
 @actions.command("cancel")
-@click.argument("action", type=int, nargs=-1, required=True)
+@click.argument("action", type=ROW_ID, nargs=-1, required=True)
 @api_option
 @json_option
 def cancel(action: tuple[int, ...], api_url: str, as_json: bool) -> None:
@@ -95,7 +98,7 @@ def cancel(action: tuple[int, ...], api_url: str, as_json: bool) -> None:
 
 
 @actions.command("run-now")
-@click.argument("action", type=int, nargs=-1, required=True)
+@click.argument("action", type=ROW_ID, nargs=-1, required=True)
 @click.option(
     "--branch",
     type=click.Choice(["clicked", "expired"]),
@@ -110,7 +113,7 @@ def run_now(action: tuple[int, ...], branch: str | None, api_url: str, as_json: 
 
 
 @actions.command("retry")
-@click.argument("action", type=int, nargs=-1, required=True)
+@click.argument("action", type=ROW_ID, nargs=-1, required=True)
 @api_option
 @json_option
 def retry(action: tuple[int, ...], api_url: str, as_json: bool) -> None:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from services.cli.api import TABLES, api_of_moderator, api_option, find_table
+from services.cli.arguments import ROW_ID
 from services.cli.default_group import ListsByDefault
 from services.cli.of_tables import asked_tables, find_of_table, move_each, newest_of_tables
 from services.cli.output import json_option, say, say_json, say_members, say_table, to_second
@@ -27,7 +28,7 @@ _COLUMNS = {
 
 @click.group(cls=ListsByDefault)
 def changes() -> None:
-    """See what actions want to write into tables that ask, approve and reject it.
+    """See what actions want to write into tables that ask for approval; approve or reject it.
 
     Without a command: list.
     """
@@ -39,8 +40,8 @@ def changes() -> None:
     "--status", type=click.Choice(["pending", "approved", "rejected", "applied", "failed"])
 )
 @click.option("--operation", type=click.Choice(["create", "update", "delete"]))
-@click.option("--record", type=int, metavar="ID", help="Changes of this record.")
-@click.option("--run", type=int, metavar="ID", help="What this run wants to write.")
+@click.option("--record", type=ROW_ID, metavar="ID", help="Changes of this record.")
+@click.option("--run", type=ROW_ID, metavar="ID", help="What this run wants to write.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @api_option
 @json_option
@@ -63,7 +64,7 @@ def list_(
 
 
 @changes.command("show")
-@click.argument("change", type=int)
+@click.argument("change", type=ROW_ID)
 @click.option("--table", help="Its table (name or id), if you know it.")
 @api_option
 @json_option
@@ -84,7 +85,7 @@ def show(change: int, table: str | None, api_url: str, as_json: bool) -> None:
 def _review_options(command: _Command) -> _Command:
     """Give a command what a review takes."""
     for option in (
-        click.argument("change", type=int, nargs=-1),
+        click.argument("change", type=ROW_ID, nargs=-1),
         click.option("--table", help="Table (name or id); with --all the one that is meant."),
         click.option("--all", "every", is_flag=True, help="All pending of --table, up to 1000."),
         click.option("--reason", help="Why, for those who look at it later."),

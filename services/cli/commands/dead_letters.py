@@ -9,7 +9,10 @@ from services.cli.output import json_option, say, say_json, say_table
 from shared.errors import AppError
 from shared.messaging.topology import CONSUMED_QUEUES
 
-_queue_argument = click.argument("queue", type=click.Choice(CONSUMED_QUEUES), required=False)
+_queue_argument = click.argument(
+    "queue", type=click.Choice(CONSUMED_QUEUES), metavar="[QUEUE]", required=False
+)
+_OF_QUEUES = f"Queues: {', '.join(CONSUMED_QUEUES)}."
 
 
 @click.group("dead-letters", cls=ListsByDefault)
@@ -17,7 +20,7 @@ def dead_letters() -> None:
     """Look into the dead-letter queues, send letters again. Without a command: list."""
 
 
-@dead_letters.command("list", short_help="Show the oldest dead letters.")
+@dead_letters.command("list", short_help="Show the oldest dead letters.", epilog=_OF_QUEUES)
 @_queue_argument
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @json_option
@@ -51,7 +54,9 @@ def list_(queue: str | None, limit: int, as_json: bool) -> None:
     )
 
 
-@dead_letters.command("requeue", short_help="Send dead letters again, the oldest first.")
+@dead_letters.command(
+    "requeue", short_help="Send dead letters again, the oldest first.", epilog=_OF_QUEUES
+)
 @_queue_argument
 @click.option("--limit", type=click.IntRange(1), help="At most so many of each queue.")
 @json_option

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from services.cli.api import Api, Refused, api_of_moderator, api_option
+from services.cli.arguments import INSTANT, ROW_ID
 from services.cli.default_group import ListsByDefault
 from services.cli.output import json_option, say, say_json, say_members, say_table, to_second
 
@@ -34,8 +35,8 @@ def events() -> None:
 
 @events.command("list", short_help="List events, the newest first.")
 @click.option("--name", help="Events of exactly this name.")
-@click.option("--from", "since", metavar="INSTANT", help="Taken at or after it.")
-@click.option("--to", "until", metavar="INSTANT", help="Taken before it.")
+@click.option("--from", "since", metavar="INSTANT", help=f"Taken at or after it, {INSTANT}.")
+@click.option("--to", "until", metavar="INSTANT", help=f"Taken before it, {INSTANT}.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @api_option
 @json_option
@@ -57,7 +58,7 @@ def list_(
 
 
 @events.command("show")
-@click.argument("event", type=int)
+@click.argument("event", type=ROW_ID)
 @api_option
 @json_option
 def show(event: int, api_url: str, as_json: bool) -> None:

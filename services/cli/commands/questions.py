@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from services.cli.api import TABLES, api_of_moderator, api_option, find_table
+from services.cli.arguments import INSTANT, ROW_ID
 from services.cli.of_tables import find_trigger
 from services.cli.output import json_option, say, say_json, say_members, say_table
 from services.cli.spans import beside, on_the_clock
@@ -38,7 +39,7 @@ def trigger_path(table: dict[str, Any], trigger: str) -> str:
 @click.command(short_help="Tell why a trigger fires, or does not.")
 @click.argument("table")
 @click.argument("trigger")
-@click.argument("record", type=click.IntRange(min=1), required=False)
+@click.argument("record", type=ROW_ID, required=False)
 @api_option
 @json_option
 def why(table: str, trigger: str, record: int | None, api_url: str, as_json: bool) -> None:
@@ -118,8 +119,8 @@ def _window(window: dict[str, Any] | None, *, now: str) -> str | None:
 @click.command(short_help="Tell what a trigger did, and what lies ahead of it.")
 @click.argument("table")
 @click.argument("trigger")
-@click.option("--from", "since", metavar="INSTANT", help="Seven days ago by default.")
-@click.option("--to", "until", metavar="INSTANT", help="In seven days by default.")
+@click.option("--from", "since", metavar="INSTANT", help=f"Seven days ago by default; {INSTANT}.")
+@click.option("--to", "until", metavar="INSTANT", help=f"In seven days by default; {INSTANT}.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
 @api_option
 @json_option

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from services.cli.api import TABLES, Api, api_of_moderator, api_option, find_table
+from services.cli.arguments import ROW_ID
 from services.cli.default_group import ListsByDefault
 from services.cli.of_tables import (
     asked_tables,
@@ -39,7 +40,7 @@ def runs() -> None:
 @click.option("--status", type=click.Choice(["pending", "running", "done", "failed"]))
 @click.option("--stuck", is_flag=True, help="Failed, or running without a sign of life for 300 s.")
 @click.option("--trigger", help="Runs of this trigger (name or id).")
-@click.option("--record", type=int, metavar="ID", help="Runs of this record.")
+@click.option("--record", type=ROW_ID, metavar="ID", help="Runs of this record.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @api_option
 @json_option
@@ -68,7 +69,7 @@ def list_(
 
 
 @runs.command("show")
-@click.argument("run", type=int)
+@click.argument("run", type=ROW_ID)
 @click.option("--table", help="Its table (name or id), if you know it.")
 @api_option
 @json_option
@@ -97,7 +98,7 @@ def show(run: int, table: str | None, api_url: str, as_json: bool) -> None:
 
 
 @runs.command("retry")
-@click.argument("run", type=int, nargs=-1)
+@click.argument("run", type=ROW_ID, nargs=-1)
 @click.option("--table", help="Table (name or id); with --all the one whose runs are retried.")
 @click.option("--all", "every", is_flag=True, help="All failed runs of --table, up to 1000.")
 @api_option
@@ -117,7 +118,7 @@ def retry(
 
 
 @runs.command("cancel")
-@click.argument("run", type=int, nargs=-1)
+@click.argument("run", type=ROW_ID, nargs=-1)
 @click.option("--table", help="Table (name or id); with --all the one whose runs are cancelled.")
 @click.option("--all", "every", is_flag=True, help="All pending runs of --table.")
 @api_option

@@ -42,7 +42,7 @@ def list_(limit: int, api_url: str, as_json: bool) -> None:
     )
 
 
-@secrets.command("set", short_help="Set a secret to what the standard input says.")
+@secrets.command("set", short_help="Set a secret; its value is asked for.")
 @click.argument("name", callback=lambda _ctx, _parameter, name: _checked(name))
 @api_option
 @json_option
