@@ -20,7 +20,6 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from shared.db.connection import connect
-from shared.db.roles import SCANNER
 from tests.builders_db import insert_table
 from tests.integration.cli.conftest import CommandLine
 
@@ -223,13 +222,6 @@ def test_an_argument_that_is_not_utf_8_is_wrong_usage(on_database, conn):
 
     assert done.exit_code == 2
     assert done.stderr == "Error: an argument is not UTF-8: '\\udcff'\n"
-
-
-def test_a_login_without_the_rights_is_told_so(login_url):
-    done = CommandLine(DATABASE_URL=login_url(SCANNER)).run("tenants", "create", "new")
-
-    told = "the database: permission denied for table tenant: this needs another login"
-    assert (done.exit_code, done.stderr) == (1, f"Error: {told}\n")
 
 
 def test_a_database_that_is_only_read_is_not_reached(on_database, postgres_process, conn):
