@@ -1,6 +1,7 @@
 """What commands ask: the API, or the same application on a database; tables by their names."""
 
 import os
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -64,13 +65,27 @@ def _checked(url: str) -> str:
 
 
 def _token(key: str, missing: str) -> str:
-    """Return the token that the environment has under a key; without one, tell what is missing."""
-    token = os.environ.get(key)
+    """Return the token that the environment has under a key, or in the file that it names there.
+
+    Without one, tell what is missing.
+    """
+    token = os.environ.get(key) or _text_of_file(f"{key}_FILE")
     if not token:
         raise click.UsageError(f"{key} is not set: {missing}")
     if not (token.isascii() and token.isprintable()):
         raise click.UsageError(f"{key} is no token: it has a line end or another odd character")
     return token
+
+
+def _text_of_file(key: str) -> str | None:
+    """Return what is in the file that the environment names, as for any setting; None: no file."""
+    path = os.environ.get(key)
+    if not path:
+        return None
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise click.UsageError(f"the file that {key} names cannot be read") from error
 
 
 def find_table(api: Api, name_or_id: str) -> dict[str, Any]:

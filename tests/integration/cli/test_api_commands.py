@@ -213,6 +213,18 @@ def test_a_token_that_no_header_can_have_is_refused(api_url, token):
     assert "DUEBOOK_TOKEN is no token" in done.stderr
 
 
+def test_a_token_may_be_in_a_file_as_a_pod_has_it(api_url, tmp_path):
+    file = tmp_path / "token"
+    file.write_text(ADMIN_TOKEN)
+
+    done = CommandLine(ADMIN_TOKEN_FILE=str(file)).run("tenants", "--api", api_url)
+    absent = CommandLine(ADMIN_TOKEN_FILE=str(tmp_path / "none")).run("tenants", "--api", api_url)
+
+    assert done.exit_code == 0, done.output
+    assert absent.exit_code == 2
+    assert "the file that ADMIN_TOKEN_FILE names cannot be read" in absent.stderr
+
+
 def test_an_api_that_is_not_there_has_an_exit_code_of_its_own(unused_port):
     url = f"http://127.0.0.1:{unused_port}"
 
