@@ -80,13 +80,27 @@ def _migrate_template(*, host, port, user, dbname, password, autocommit):
 template = factories.postgresql_noproc(
     depends_on="postgres_process", dbname="duebook", load=[_migrate_template], load_autocommit=True
 )
-copy_of_template = factories.postgresql("template")
+
+
+@pytest.fixture(scope="session")
+def server_admin(postgres_process):
+    """A superuser's session on the server."""
+    url = postgres_process.server.url("postgres")
+    with connect(url, application_name="tests", statement_seconds=0) as session:
+        yield session
 
 
 @pytest.fixture
-def database_url(postgres_process, copy_of_template):
-    """The URL of a fresh database with every migration, for the product's role."""
-    return postgres_process.server.url(copy_of_template.info.dbname, role=ROLE)
+def database_url(postgres_process, server_admin, template):
+    """The URL of a fresh database with every migration, for the product's role.
+
+    Files are copied, on a session that stays: the plugin's own copies open three sessions each and
+    write every page to the log, which thousands of tests feel.
+    """
+    name, source = f"copy_{uuid4().hex}", template.template_dbname
+    server_admin.execute(f"CREATE DATABASE {name} TEMPLATE {source} STRATEGY FILE_COPY")
+    yield postgres_process.server.url(name, role=ROLE)
+    server_admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture
@@ -100,12 +114,11 @@ def login_url(postgres_process, database_url):
 
 
 @pytest.fixture
-def empty_database_url(postgres_process):
+def empty_database_url(postgres_process, server_admin):
     """The URL of a database without any table."""
-    with connect(postgres_process.server.url("postgres"), application_name="tests") as admin:
-        ensure_database(admin, database="empty", owner=ROLE)
-        yield postgres_process.server.url("empty", role=ROLE)
-        admin.execute("DROP DATABASE empty WITH (FORCE)")
+    ensure_database(server_admin, database="empty", owner=ROLE)
+    yield postgres_process.server.url("empty", role=ROLE)
+    server_admin.execute("DROP DATABASE empty WITH (FORCE)")
 
 
 @pytest.fixture
