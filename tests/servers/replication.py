@@ -24,6 +24,7 @@ _DATABASE = "failing_over"
 _OPTIONS = ("-c", "fsync=off", "-c", "max_connections=200", "-c", "wal_keep_size=256MB")
 _SECONDS = 60.0
 _FOLLOWS = "SELECT sync_state FROM pg_stat_replication WHERE state = 'streaming'"
+_HAS_REPLAYED = "SELECT replay_lsn >= %s::pg_lsn FROM pg_stat_replication"
 
 
 class Pair:
@@ -50,7 +51,12 @@ class Pair:
         self._wait_for("sync")
 
     def cut(self):
-        """Let the standby hear no more of the primary: what is committed now it will not have."""
+        """Let the standby hear no more: it has what is committed, and lacks what comes now."""
+        with self._admin(self.primary) as admin:
+            (end,) = admin.execute("SELECT pg_current_wal_lsn()").fetchone()
+            assert wait_until(
+                lambda: admin.execute(_HAS_REPLAYED, [end]).fetchone() == (True,), seconds=_SECONDS
+            )
         self._change(self.standby, "primary_conninfo", "")
         with self._admin(self.primary) as admin:
             assert wait_until(

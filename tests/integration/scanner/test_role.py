@@ -66,4 +66,4 @@ def test_the_login_of_another_service_is_refused_at_the_start(login_url, tmp_pat
 
     assert wait_until(lambda: scanner.child.poll() is not None, seconds=SECONDS)
     assert scanner.child.stop() == 2
-    assert 'GRANT duebook_scanner TO "worker_1"' in log.read_text()
+    assert "it is of duebook_worker, use a login of duebook_scanner" in log.read_text()

@@ -8,9 +8,9 @@ memory is gone; or the world goes on while the process stands still.
 from collections.abc import Callable
 from contextlib import contextmanager
 
-import psycopg
 from psycopg import Connection
 
+from shared.db.tenant_session import TenantSession
 from shared.lifecycle import wait_until
 
 _OPTIONS = "-c timezone=UTC -c lock_timeout=200ms -c statement_timeout=30s"
@@ -101,7 +101,7 @@ class Process:
         assert wait_until(gone, seconds=_SECONDS, every_seconds=0.001)
 
 
-class MortalConnection(psycopg.Connection):
+class MortalConnection(TenantSession):
     """A session whose process may die before each statement and before each COMMIT."""
 
     process: Process | None = None
