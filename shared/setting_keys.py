@@ -271,8 +271,8 @@ def _can_seal(keys: list[str]) -> None:
 
 
 def are_roles(roles: list[str]) -> None:
-    """Raise ValidationError unless they are roles of workers."""
-    if not roles or not set(roles) <= set(WORKER_ROLES):
+    """Raise ValidationError unless they are roles of workers, each once."""
+    if not roles or not set(roles) <= set(WORKER_ROLES) or len(set(roles)) < len(roles):
         raise ValidationError(f"Must be one or more of: {', '.join(WORKER_ROLES)}.")
 
 

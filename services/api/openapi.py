@@ -101,7 +101,10 @@ _PROBLEM_CODES = {
 
 @cache
 def document_text() -> str:
-    """Return the document of the whole API as JSON text; it is made when it is first asked for."""
+    """Return the document of the whole API as JSON text.
+
+    It is made when it is first asked for: that takes longer than all that a start does beside it.
+    """
     return json.dumps(build_document(), ensure_ascii=False)
 
 

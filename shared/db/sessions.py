@@ -6,9 +6,9 @@ from typing import NamedTuple
 from psycopg import Connection
 from psycopg.rows import args_row, class_row
 
-# Of another role's sessions the server tells hardly more than the role and the database: enough to
-# know a client by, since its own processes have one of the two at most. What release 16 and newer
-# reserve for a role of their own is not for us.
+# Of another role's sessions the server tells hardly more than the role and the database. Its own
+# processes have one of the two at most, but for workers of parallel queries and of replication:
+# those of others count as clients. What release 16 and newer reserve for a role is not for us.
 _COUNT_SESSIONS = """
 SELECT
     count(*) AS open,
@@ -19,7 +19,9 @@ SELECT
     nullif((SELECT rolconnlimit FROM pg_roles WHERE rolname = session_user), -1)
         AS allowed_to_role
 FROM pg_stat_activity
-WHERE usesysid IS NOT NULL AND datid IS NOT NULL
+WHERE usesysid IS NOT NULL
+    AND datid IS NOT NULL
+    AND coalesce(backend_type, 'client backend') = 'client backend'
 """
 
 

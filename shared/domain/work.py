@@ -93,6 +93,18 @@ class Claimed(Protocol):
         """Why it could not be read; then nothing of it may be executed."""
 
 
+MAX_CANCELLED = 10_000
+"""Rows that one bulk cancel ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelCounts:
+    """What a bulk cancel found pending, and how many of these it ended."""
+
+    matched: int
+    cancelled: int
+
+
 def retry_delay_seconds(
     *,
     attempts: int,

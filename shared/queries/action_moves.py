@@ -129,6 +129,7 @@ _LOCKED = """
     LIMIT %(limit)s
     FOR UPDATE
 ))
+    AND status = 'pending'
 """
 
 

@@ -69,8 +69,8 @@ _GET_RUN = _COLUMNS + _BY_ID
 def get_run(conn: Connection, table: CustomTable, run_id: int) -> Run:
     """Return a run of the table; raises NotFound ``run_not_found``."""
     with conn.cursor(row_factory=class_row(Run)) as cursor:
-        parameters = {"table_id": table.id, "run_id": run_id}
-        found = cursor.execute(_GET_RUN, parameters).fetchone()
+        values = {"table_id": table.id, "run_id": run_id}
+        found = cursor.execute(_GET_RUN, values).fetchone()
     if found is None:
         raise NotFound(f"run {run_id} does not exist", code="run_not_found")
     return found
@@ -122,20 +122,22 @@ def _given(filter: RunFilter) -> LiteralString:
     return "".join(parts)
 
 
-def _clauses(filter: RunFilter, *, before: int | None) -> list[str]:
+def _clauses(
+    filter: RunFilter, *, before: int | None, but: LiteralString = ""
+) -> list[LiteralString]:
     """Return the clauses of the listings that together are the filter's."""
     behind = "" if before is None else _BEFORE
     return [
-        _OF_TABLE + status + _given(filter) + behind + _NEWEST_FIRST
+        _OF_TABLE + status + _given(filter) + but + behind + _NEWEST_FIRST
         for status in _BY_STATUS[filter.status]
     ]
 
 
-def _parameters(
+def _list_values(
     table: CustomTable, filter: RunFilter, *, before: int | None, limit: int, now: datetime
 ) -> dict[str, Any]:
     values = {"stale_before": now - STALE_AFTER, "before": before, "limit": limit}
-    return parameters(table, filter) | values
+    return filter_values(table, filter) | values
 
 
 def pending_clauses(filter: RunFilter) -> LiteralString:
@@ -143,8 +145,8 @@ def pending_clauses(filter: RunFilter) -> LiteralString:
     return _OF_TABLE + _PENDING + _given(filter)
 
 
-def parameters(table: CustomTable, filter: RunFilter) -> dict[str, Any]:
-    """Return the parameters of ``pending_clauses``."""
+def filter_values(table: CustomTable, filter: RunFilter) -> dict[str, Any]:
+    """Return the parameters of a filter's clauses."""
     return {
         "tenant_id": table.tenant_id,
         "table_id": table.id,
@@ -194,11 +196,11 @@ def _next_runs(
     limit: int,
     now: datetime,
 ) -> list[Run]:
-    parameters = _parameters(table, filter, before=before, limit=limit, now=now)
+    values = _list_values(table, filter, before=before, limit=limit, now=now)
     found: list[Run] = []
     with conn.cursor(row_factory=class_row(Run)) as cursor:
         for clauses in _clauses(filter, before=before):
-            found += cursor.execute(_COLUMNS + clauses, parameters, prepare=False)
+            found += cursor.execute(_COLUMNS + clauses, values, prepare=False)
     return sorted(found, key=lambda run: run.id, reverse=True)[:limit]
 
 
@@ -206,6 +208,7 @@ _IDS = """
 SELECT id
 FROM trigger_run
 """
+_NOT_CANCELLED = "    AND error IS DISTINCT FROM 'cancelled'\n"
 
 
 def list_run_ids(
@@ -217,12 +220,12 @@ def list_run_ids(
     limit: int,
     now: datetime,
 ) -> list[int]:
-    """Return the ids of what ``list_runs`` would return."""
-    parameters = _parameters(table, filter, before=before, limit=limit, now=now)
+    """Return the ids of what ``list_runs`` would return, but for what somebody has cancelled."""
+    values = _list_values(table, filter, before=before, limit=limit, now=now)
     found: list[int] = []
     with conn.cursor(row_factory=scalar_row) as cursor:
-        for clauses in _clauses(filter, before=before):
-            found += cursor.execute(_IDS + clauses, parameters, prepare=False)
+        for clauses in _clauses(filter, before=before, but=_NOT_CANCELLED):
+            found += cursor.execute(_IDS + clauses, values, prepare=False)
     return sorted(found, reverse=True)[:limit]
 
 
@@ -235,7 +238,7 @@ FROM trigger_run
 def count_pending(conn: Connection, table: CustomTable, filter: RunFilter) -> int:
     """Return how many pending runs of the table the filter finds, whatever its status."""
     statement = _COUNT + pending_clauses(filter)
-    row = conn.execute(statement, parameters(table, filter), prepare=False).fetchone()
+    row = conn.execute(statement, filter_values(table, filter), prepare=False).fetchone()
     return row[0] if row else 0
 
 

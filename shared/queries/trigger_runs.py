@@ -11,7 +11,7 @@ from psycopg.errors import UniqueViolation
 
 from shared.domain.records import CustomTable
 from shared.errors import Conflict
-from shared.queries.run_lists import STALE_AFTER, RunFilter, parameters, pending_clauses
+from shared.queries.run_lists import STALE_AFTER, RunFilter, filter_values, pending_clauses
 
 # The token stays until the next claim: nobody has begun anew, and a late ok still counts. What
 # failed may end well this time, also in actions that the run had gone on past.
@@ -105,6 +105,7 @@ _LOCKED = """
     LIMIT %(limit)s
     FOR UPDATE
 ))
+    AND status = 'pending'
 """
 
 
@@ -116,7 +117,7 @@ def cancel_matching(
     Only pending ones, whatever status the filter names.
     """
     statement = _CANCELLED + _CHOSEN + pending_clauses(filter) + _LOCKED
-    values = parameters(table, filter) | {"limit": limit, "now": now}
+    values = filter_values(table, filter) | {"limit": limit, "now": now}
     return conn.execute(statement, values, prepare=False).rowcount
 
 

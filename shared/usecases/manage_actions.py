@@ -1,7 +1,7 @@
 """Scheduled actions in the hands of a moderator: changed, cancelled, run now, retried."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -9,24 +9,14 @@ from uuid import UUID
 from psycopg import Connection
 
 from shared.domain.scheduled_actions import MAX_DELAY_SECONDS, Branch, ScheduledAction
+from shared.domain.work import MAX_CANCELLED, CancelCounts
 from shared.errors import Conflict, Fault, InvalidInput
 from shared.queries import action_moves
 from shared.queries.action_lists import ActionFilter, count_actions, get_action
 from shared.queries.notifications import notify_work
 from shared.usecases.edited_settings import settings_faults
 
-MAX_CANCELLED = 10_000
-"""Actions that one bulk cancel ends."""
-
 _MAX_DELAY = timedelta(seconds=MAX_DELAY_SECONDS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelCounts:
-    """What a bulk cancel found pending, and how many of these it ended."""
-
-    matched: int
-    cancelled: int
 
 
 def edit_action(

@@ -7,14 +7,12 @@ from psycopg import Connection
 
 from shared.domain.records import CustomTable
 from shared.domain.runs import Run, retry_refusal
+from shared.domain.work import MAX_CANCELLED, CancelCounts
 from shared.errors import Conflict
 from shared.queries import trigger_runs
 from shared.queries.notifications import notify_work
 from shared.queries.run_lists import RunFilter, count_pending, get_run, list_run_ids
 from shared.queries.trigger_runs import rearm
-
-MAX_CANCELLED = 10_000
-"""Runs that one bulk cancel ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,14 +21,6 @@ class RetryCounts:
 
     retried: int
     skipped: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelCounts:
-    """What a bulk cancel found pending, and how many of these it ended."""
-
-    matched: int
-    cancelled: int
 
 
 def retry_run(conn: Connection, table: CustomTable, run_id: int, *, now: datetime) -> Run:
@@ -52,7 +42,10 @@ def retry_run(conn: Connection, table: CustomTable, run_id: int, *, now: datetim
 def retry_runs(
     conn: Connection, table: CustomTable, filter: RunFilter, *, limit: int, now: datetime
 ) -> RetryCounts:
-    """Retry up to ``limit`` runs that the filter finds, the newest first, each as ``retry_run``."""
+    """Retry up to ``limit`` runs that the filter finds, the newest first, each as ``retry_run``.
+
+    What was cancelled stays so: somebody did not want it, maybe thousands at once.
+    """
     run_ids = list_run_ids(conn, table, filter, limit=limit, now=now)
     with conn.transaction():
         retried = sum(_is_rearmed(conn, table, run_id, now=now) for run_id in run_ids)

@@ -135,11 +135,10 @@ def _node(path):
 def test_the_queues_are_those_of_the_product():
     workers = [VALUES["profiles"][name]["queueScaling"] for name in _WORKERS]
 
-    assert sorted(queue for worker in workers for queue in worker["queues"]) == sorted(
-        CONSUMED_QUEUES
-    )
-    enum = _SCHEMA["definitions"]["queueScaling"]["properties"]["queues"]["items"]["enum"]
-    assert sorted(enum) == sorted(CONSUMED_QUEUES)
+    scaled_by = [queue for worker in workers for queue in worker["messagesPerReplica"]]
+    assert sorted(scaled_by) == sorted(CONSUMED_QUEUES)
+    scaling = _SCHEMA["definitions"]["queueScaling"]["properties"]
+    assert sorted(scaling["messagesPerReplica"]["properties"]) == sorted(CONSUMED_QUEUES)
 
 
 def test_every_value_is_described_and_on_the_page():

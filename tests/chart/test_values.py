@@ -57,7 +57,7 @@ def _worker(setting):
         ("--set=profiles.main.podDisruptionBudget.minAvailable=1", "podDisruptionBudget"),
         ("--set=profiles.main.podDisruptionBudget.minAvailable=1", "maxUnavailable"),
         ("--set=profiles.main.podDisruptionBudget.maxUnavailable=null", "maxUnavailable"),
-        ("--set-json=profiles.trigger-worker.queueScaling.queues=[\"fire\"]", "queues"),
+        ("--set=profiles.trigger-worker.queueScaling.messagesPerReplica.fire=1", "fire"),
         ("--set=profiles.action-worker.queueScaling.minReplicas=0", "minReplicas"),
         ("--set=secretsAs=file", "secretsAs"),
         ("--set=certificateAuthorities.file=ca.crt", "certificateAuthorities"),

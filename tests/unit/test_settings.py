@@ -130,6 +130,12 @@ def test_limits_that_break_the_lease_are_refused(monkeypatch, lease, renew, dead
         assert read_settings("worker").lease_seconds == lease
 
 
+def test_a_role_is_named_once(monkeypatch):
+    monkeypatch.setenv("WORKER_ROLES", "action-worker,action-worker")
+
+    assert _pointers() == {"/WORKER_ROLES"}
+
+
 def test_an_empty_value_is_no_value(monkeypatch):
     monkeypatch.setenv("AMQP_URL", "")
     monkeypatch.setenv("WORKER_THREADS", "")

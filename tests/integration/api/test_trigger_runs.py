@@ -202,6 +202,16 @@ def pending_ids(who, table):
     return [run["id"] for run in who.get(f"{table}/trigger-runs?status=pending").json["items"]]
 
 
+def test_what_was_cancelled_is_retried_only_by_its_id(author, authored):
+    runs = fire(author, authored, 2)
+    cancel_all(author, authored)
+
+    assert author.post(f"{authored}/trigger-runs/retry", json={}).json["retried"] == 0
+
+    retried = author.post(f"{authored}/trigger-runs/{runs[0]['id']}/retry")
+    assert retried.json["status"] == "pending"
+
+
 def test_what_a_filter_finds_is_counted_and_cancelled(author, authored):
     *newer, oldest = fire(author, authored, 3)
     filter = {"record_id": oldest["record_id"], "trigger_id": oldest["trigger_id"]}

@@ -192,7 +192,7 @@ def test_rows_named_by_key_are_found_by_it_under_statistics_of_an_empty_table(co
     ids=["all", "failed", "running", "pending", "stuck", "trigger", "record"],
 )
 def test_a_listing_of_runs_uses_the_index_of_its_filter(conn, runs_table, filter, indexes):
-    parameters = run_lists._parameters(runs_table, filter, before=19_000, limit=50, now=NOW)
+    parameters = run_lists._list_values(runs_table, filter, before=19_000, limit=50, now=NOW)
     listings = run_lists._clauses(filter, before=19_000)
 
     for clauses, index in zip(listings, indexes, strict=True):

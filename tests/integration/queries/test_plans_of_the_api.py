@@ -6,6 +6,7 @@ index; and the policy's own condition must not lead the planner astray.
 
 import re
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_a_listing_of_runs_uses_the_index_of_its_filter(conn, asking):
 
     with asking(table.tenant_id) as api:
         for filter, indexes in RUN_FILTERS.values():
-            parameters = run_lists._parameters(table, filter, before=19_000, limit=50, now=NOW)
+            parameters = run_lists._list_values(table, filter, before=19_000, limit=50, now=NOW)
             listings = run_lists._clauses(filter, before=19_000)
             for clauses, index in zip(listings, indexes, strict=True):
                 planned, _ = plans_of(api, run_lists._COLUMNS + clauses, parameters)
@@ -78,10 +79,14 @@ def test_a_bulk_cancel_of_runs_finds_them_by_an_index(conn, asking):
         for name in ("pending", "trigger", "record"):
             filter, [index] = RUN_FILTERS[name]
             statement = chosen + run_lists.pending_clauses(filter) + trigger_runs._LOCKED
-            values = run_lists.parameters(table, filter) | {"limit": 10_000, "now": NOW}
+            values = run_lists.filter_values(table, filter) | {"limit": 10_000, "now": NOW}
             planned, _ = plans_of(api, statement, values)
             _assert_uses(planned, index, relation="trigger_run")
             _assert_uses(planned, "trigger_run_pkey", relation="trigger_run")
+            for asked in (filter, replace(filter, from_at=LONG_AGO, to_at=NOW)):
+                counted = run_lists._COUNT + run_lists.pending_clauses(asked)
+                planned, _ = plans_of(api, counted, run_lists.filter_values(table, asked))
+                _assert_uses(planned, index, relation="trigger_run")
 
 
 def test_the_runs_of_a_range_are_found_without_reading_those_of_others(conn, asking):

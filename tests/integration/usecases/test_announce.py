@@ -140,6 +140,20 @@ def test_what_no_living_worker_consumes_waits_in_the_table(
     assert publisher.depths()[topology.EXECUTE] == 0
 
 
+def test_each_queue_has_room_for_the_threads_of_its_own_workers(
+    conn, other_conn, announcer, publisher, living_worker
+):
+    conn.execute("UPDATE worker SET roles = '{trigger-worker}'")
+    hold_liveness(other_conn, insert_worker(conn, threads=30, roles=["action-worker"]))
+    insert_runs(conn, count=80)
+    insert_runs(conn, count=80, urgent=True)
+
+    assert announcer.announce(conn) == 40 + 60
+
+    depths = publisher.depths()
+    assert (depths[topology.FIRE], depths[topology.EXECUTE]) == (4, 6)
+
+
 def test_unclaimed_references_stay_below_what_workers_soon_take(
     conn, announcer, publisher, living_worker
 ):

@@ -29,6 +29,7 @@ def loaded_of(names, *, program):
         env=environment,
         capture_output=True,
         text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
