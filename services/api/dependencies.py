@@ -10,7 +10,7 @@ import psycopg
 from services.api.long_questions import LongQuestions
 from services.api.request_limits import RequestLimits, no_limits
 from shared.db.connection import connect
-from shared.db.roles import SCANNER, require_role
+from shared.db.roles import API, SCANNER, require_role
 from shared.db.tenant_session import TenantSession
 from shared.sealing import Sealer
 from shared.settings import Secret
@@ -25,15 +25,16 @@ def operator_sessions(url: str) -> Sessions:
     """Return the sessions for what the operator does across tenants: those of a scanner.
 
     Each is opened for its use, which is rare. To take one raises Forbidden when the API's login may
-    not act as a scanner.
+    not act as a scanner: for this alone it may be given that role as well.
     """
+    name = "duebook-api-operator"
 
     @contextmanager
     def session() -> Iterator[TenantSession]:
         try:
-            conn = connect(url, application_name="duebook-api-operator", role=SCANNER)
+            conn = connect(url, application_name=name, role=SCANNER)
         except psycopg.OperationalError:
-            require_role(url, SCANNER, application_name="duebook-api-operator")
+            require_role(url, SCANNER, application_name=name, beside=API)
             raise
         with conn:
             yield conn

@@ -104,8 +104,8 @@ def _database(conn: Connection) -> Check:
 
 
 def _migrations(conn: Connection, settings: Settings, *, role: str | None) -> Check:
-    """``role``: one that the login may take, whether or not it has its rights without."""
-    if role and (fault := schema_fault(conn, role)):
+    """``role``: one that the login may take, whether or not it has its rights without, if any."""
+    if fault := schema_fault(conn, role):
         return Check(name="migrations", state="failed", found=f"not to be seen: {fault}")
     url = settings.database_url.reveal()
     try:

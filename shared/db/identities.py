@@ -2,6 +2,7 @@
 
 from psycopg import Connection, errors
 
+from shared.db.roles import schema_fault
 from shared.errors import Forbidden, NotFound
 
 # Sequences are in no transaction: what was passed over stays so. Never more than half of what is
@@ -23,8 +24,11 @@ def pass_over_ids(conn: Connection, count: int) -> dict[str, int]:
     """Let every table go on ``count`` ids later; return the last ids that are passed over.
 
     It is half of those that are left where that is less. They are by the names of the sequences.
-    Raises Forbidden for a login that does not own these, NotFound where there are none.
+    Raises Forbidden for a login that does not own these, or does not see them, NotFound where there
+    are none.
     """
+    if fault := schema_fault(conn):
+        raise Forbidden(fault, code="database_role_missing")
     try:
         passed_over: dict[str, int] = dict(conn.execute(_PASS_OVER, {"count": count}).fetchall())
     except errors.InsufficientPrivilege as error:

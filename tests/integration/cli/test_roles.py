@@ -1,6 +1,7 @@
 """The command line of logins that are of one service alone."""
 
 import json
+import re
 from importlib.metadata import version
 
 import pytest
@@ -12,20 +13,20 @@ from tests.builders_db import insert_run, insert_worker
 from tests.integration.cli.conftest import CommandLine
 
 _TOKEN = "11111111-1111-4111-8111-111111111111"
-# Commands, and the logins in which they do nothing.
-_ELSEWHERE = [
-    (("migrate",), (API, SCANNER, WORKER, None)),
-    (("restored",), (API, SCANNER, WORKER, None)),
-    (("tick",), (API, WORKER, None)),
-    (("secrets", "rotate"), (API, SCANNER, None)),
-    (("token", "create", "ci", "--tenant", "ours"), (SCANNER, WORKER, None)),
-    (("token", "create", "ci", "--tenant", "new", "--new-tenant"), (SCANNER, WORKER, None)),
-    (("tenants",), (SCANNER, WORKER, None)),
-    (("tenants", "create", "new"), (SCANNER, WORKER, None)),
-    (("token", "list", "--tenant", "ours"), (SCANNER, WORKER, None)),
-    (("token", "revoke", _TOKEN, "--tenant", "ours"), (SCANNER, WORKER, None)),
-    (("runs", "--stuck", "--tenant", "ours"), (SCANNER, WORKER, None)),
-    (("export", "--tenant", "ours"), (SCANNER, WORKER, None)),
+# Commands, and who they are for: a service, or the owner of the tables, who does what is named.
+_BELONGS_TO = [
+    (("migrate",), "migrate"),
+    (("restored",), "do it"),
+    (("tick",), SCANNER),
+    (("secrets", "rotate"), WORKER),
+    (("token", "create", "ci", "--tenant", "ours"), API),
+    (("token", "create", "ci", "--tenant", "new", "--new-tenant"), API),
+    (("tenants",), API),
+    (("tenants", "create", "new"), API),
+    (("token", "list", "--tenant", "ours"), API),
+    (("token", "revoke", _TOKEN, "--tenant", "ours"), API),
+    (("runs", "--stuck", "--tenant", "ours"), API),
+    (("export", "--tenant", "ours"), API),
 ]
 
 
@@ -53,20 +54,35 @@ def strange_login(postgres_process, database_url):
             admin.execute(f"DROP ROLE {login}")
 
 
+def _reason(owner, service):
+    """Return what the login of a service, or of none, is told about a command of this owner."""
+    if owner not in ROLES:
+        return rf"permission denied for \w+ \w+: let the owner of the tables {owner}"
+    if service is None:
+        remedy = f'let a superuser, or who made that role, run GRANT {owner} TO "stranger_1"'
+    else:
+        remedy = f"it is of {service}, use a login of {owner}"
+    return rf'the database\'s role "\w+" may not act as {owner}: {remedy}'
+
+
 @pytest.mark.parametrize(
-    ("command", "service"),
-    [(command, service) for command, services in _ELSEWHERE for service in services],
+    ("command", "owner", "service"),
+    [
+        (command, owner, service)
+        for command, owner in _BELONGS_TO
+        for service in (*ROLES, None)
+        if service != owner
+    ],
 )
 def test_a_command_that_belongs_elsewhere_says_so_in_one_line(
-    command, service, as_login, strange_login, tenant
+    command, owner, service, as_login, strange_login, tenant
 ):
     there = CommandLine(DATABASE_URL=strange_login()) if service is None else as_login(service)
 
     done = there.run(*command)
 
     assert (done.exit_code, done.stdout) == (1, ""), done.output
-    assert done.stderr.startswith("Error: ")
-    assert done.stderr.count("\n") == 1
+    assert re.fullmatch(f"Error: {_reason(owner, service)}\n", done.stderr), done.stderr
     assert isinstance(done.exception, SystemExit)
 
 
@@ -99,6 +115,33 @@ def test_tables_in_a_schema_that_is_closed_are_not_taken_for_none(as_login, clos
     assert looked.returncode == 1
     assert found["migrations"]["state"] == "failed"
     assert told in found["migrations"]["found"]
+
+
+def test_ids_in_a_schema_that_is_closed_are_not_taken_for_none(
+    as_login, on_database, strange_login, closed_schema
+):
+    stranger = CommandLine(DATABASE_URL=strange_login())
+
+    done = [there.run("restored") for there in (as_login(API), on_database, stranger)]
+
+    grant = f"let its owner run GRANT USAGE ON SCHEMA public TO {API}, {SCANNER}, {WORKER}"
+    assert [one.exit_code for one in done] == [1, 1, 1]
+    assert [one.stderr for one in done] == [
+        f"Error: api_1 may not use the schema public: {grant}\n",
+        f"Error: duebook may not use the schema public: {grant}\n",
+        "Error: stranger_1 may not use the schema public, and has the rights of no service\n",
+    ]
+
+
+def test_the_doctor_tells_a_login_of_no_service_that_the_schema_is_closed(
+    strange_login, closed_schema
+):
+    done = CommandLine(DATABASE_URL=strange_login()).run_apart("doctor", "--json")
+
+    found = {check["name"]: check["found"] for check in json.loads(done.stdout)["checks"]}
+    assert found["migrations"] == (
+        "not to be seen: stranger_1 may not use the schema public, and has the rights of no service"
+    )
 
 
 def test_the_doctor_looks_as_the_scanner_that_a_login_may_become(strange_login, conn):

@@ -10,7 +10,7 @@ from psycopg_pool import PoolTimeout
 
 from shared.db import connection
 from shared.db.connection import connect, open_pool
-from shared.db.roles import API, ROLES, SCANNER, WORKER, require_role
+from shared.db.roles import API, ROLES, SCANNER, WORKER, require_role, schema_fault
 from shared.errors import Forbidden
 from tests.builders_db import insert_tenant, insert_worker
 from tests.integration.api.things import Tenant, table_things, tenant_things
@@ -316,11 +316,8 @@ def test_a_login_of_another_service_is_not_to_be_given_more(login_url, role, wan
         require_role(login_url(role), wanted, application_name="test")
 
     login = f'"{LOGINS[role]}"'
-    hint = f"it is of {role}, use a login of {wanted}"
-    if (role, wanted) == (API, SCANNER):  # the admin's tick over HTTP
-        hint = f"let a superuser, or who made that role, run GRANT {wanted} TO {login}"
-    said = f"the database's role {login} may not act as {wanted}: {hint}"
-    assert refused.value.message == said
+    said = f"the database's role {login} may not act as {wanted}: it is of {role}"
+    assert refused.value.message == f"{said}, use a login of {wanted}"
     with pytest.raises(psycopg.OperationalError):
         connect(login_url(role), application_name="test", role=wanted)
 
@@ -348,6 +345,27 @@ def test_a_login_of_no_service_is_told_what_gives_it_the_role(nobodys_url, postg
     with connect(postgres_process.server.url("postgres"), application_name="test") as admin:
         admin.execute(statement)
     require_role(nobodys_url, role, application_name="test")
+
+
+@pytest.mark.parametrize(
+    ("schema", "named"), [("theirs", "theirs"), ('"Our Tables"', '"Our Tables"'), (API, '"$user"')]
+)
+def test_tables_in_a_schema_that_nobody_looks_into_are_not_ours(
+    empty_database_url, postgres_process, schema, named
+):
+    server = postgres_process.server
+    with connect(server.url("empty"), application_name="test") as admin:
+        admin.execute(f"CREATE SCHEMA {schema}")
+        admin.execute(f"CREATE TABLE {schema}.schema_migration ()")
+
+    with connect(server.url("empty", role=LOGINS[API]), application_name="test") as login:
+        by_default = schema_fault(login, API)
+        login.execute(f"SET search_path = {named}, public")
+        looked_into = schema_fault(login, API)
+
+    grant = f"GRANT USAGE ON SCHEMA {schema} TO {', '.join(ROLES)}"
+    assert (by_default is None) == (named != '"$user"')
+    assert looked_into == f"{API} may not use the schema {schema}: let its owner run {grant}"
 
 
 def test_a_session_that_lost_its_role_on_the_way_is_not_used(database_url, monkeypatch):
