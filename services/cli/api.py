@@ -65,11 +65,12 @@ def _checked(url: str) -> str:
 
 
 def _token(key: str, missing: str) -> str:
-    """Return the token that the environment has under a key, or in the file that it names there.
+    """Return the token in the file that the environment names, else the one under the key itself.
 
-    Without one, tell what is missing.
+    That is how settings are read. Without one, tell what is missing.
     """
-    token = os.environ.get(key) or _text_of_file(f"{key}_FILE")
+    in_file = _text_of_file(f"{key}_FILE")
+    token = os.environ.get(key) if in_file is None else in_file
     if not token:
         raise click.UsageError(f"{key} is not set: {missing}")
     if not (token.isascii() and token.isprintable()):
@@ -78,12 +79,15 @@ def _token(key: str, missing: str) -> str:
 
 
 def _text_of_file(key: str) -> str | None:
-    """Return what is in the file that the environment names, as for any setting; None: no file."""
+    """Return what is in the file that the environment names, without blanks around it.
+
+    None: it names none.
+    """
     path = os.environ.get(key)
     if not path:
         return None
     try:
-        return Path(path).read_text("utf-8")
+        return Path(path).read_text("utf-8").strip()
     except (OSError, ValueError) as error:
         raise click.UsageError(f"the file that {key} names cannot be read") from error
 

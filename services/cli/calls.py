@@ -117,9 +117,10 @@ class Api:
 
     def _object(self, data: bytes) -> dict[str, Any]:
         """Return the document of an answer that is good, {} for no body."""
-        if data and not _members(data):
+        document = _document(data) if data else {}
+        if document is None:
             raise self._not_the_api()
-        return _members(data)
+        return document
 
     def _not_the_api(self) -> AppError:
         message = f"what answers at {self._url} is not the API: is the address right?"
@@ -168,7 +169,7 @@ def read_answer(status: int, data: bytes) -> bytes:
     """Return the body of an answer that is good; raises Refused, Unavailable for any other."""
     if status < 300:
         return data
-    document = _members(data)
+    document = _document(data) or {}
     if status in _AWAY:
         raise Unavailable(str(document.get("detail") or f"the API is away (an answer {status})"))
     not_ours = f"an answer {status} that is not the API's: is the address right?"
@@ -178,12 +179,13 @@ def read_answer(status: int, data: bytes) -> bytes:
     raise Refused(detail, code=code or "refused", status=status, errors=errors)
 
 
-def _members(data: bytes) -> dict[str, Any]:
+def _document(data: bytes) -> dict[str, Any] | None:
+    """Return a JSON object, None for anything else: not the API, or something in front of it."""
     try:
         document = json.loads(data)
-    except ValueError:  # not the API, or something in front of it
-        return {}
-    return document if isinstance(document, dict) else {}
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) else None
 
 
 def _reason(error: HTTPError) -> str:

@@ -1,9 +1,10 @@
 """The ``duebook`` command: its groups, and how failures end it.
 
 Exit codes for scripts: 0 done, 1 refused or something found, 2 wrong usage or settings, 3 database,
-broker or API not reached (try again), 130 interrupted.
+broker or API not reached (try again), 130 interrupted (1 at a question).
 """
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -48,6 +49,9 @@ SECTIONS: dict[str, tuple[click.Command, ...]] = {
     ),
 }
 """The commands, as ``duebook --help`` groups them."""
+
+# What a standard output fails with that takes no more: a full disk, a lost or a closed one.
+_UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF)
 
 
 class _Failed(click.ClickException):
@@ -148,7 +152,8 @@ def _failure_of_system(error: OSError) -> _Failed:
     reason = error.strerror or str(error)
     if error.filename is not None:
         return _Refused(f"{error.filename}: {reason}")
-    give_up_stdout()
+    if error.errno in _UNWRITABLE:
+        give_up_stdout()
     return _Refused(reason)
 
 

@@ -28,8 +28,10 @@ _HARMLESS = "\u3000\u200c\u200d"
 
 
 def ready_streams() -> None:
-    """Let the standard streams bear what is written: one that is closed leads nowhere, and what a
-    terminal cannot show is written out."""
+    """Let the standard streams bear what is written.
+
+    One that is closed leads nowhere, and what a terminal cannot show is written out.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
@@ -41,7 +43,8 @@ def ready_streams() -> None:
 def give_up_stdout() -> None:
     """Let what is still to be written go nowhere: it would fail once more as the process ends."""
     with suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        stdout = sys.stdout.fileno()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout)
 
 
 def _shows_everything(stream: TextIO) -> bool:

@@ -3,7 +3,6 @@
 import secrets
 from collections.abc import Iterator
 
-import click
 from psycopg import Connection
 
 from services.cli.output import shown
@@ -20,14 +19,6 @@ from shared.usecases.tokens import SECRET_BYTES, create_tenant
 _APPLICATION = "duebook-cli"
 _PAGE = 1000
 _TOLD = 10
-_LONGEST_NAME = 200
-
-
-def checked_name(_ctx: click.Context, _parameter: click.Parameter, name: str) -> str:
-    """Return the name of a tenant or a token; raises BadParameter for one that none can have."""
-    if not 1 <= len(name) <= _LONGEST_NAME:
-        raise click.BadParameter(f"a name has 1 to {_LONGEST_NAME} characters")
-    return name
 
 
 def api_session(settings: Settings) -> TenantSession:

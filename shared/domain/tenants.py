@@ -8,6 +8,9 @@ from uuid import UUID
 Role = Literal["moderator", "editor", "viewer", "service"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
+MAX_NAME = 200
+"""How many characters the name of a tenant or a token may have."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:

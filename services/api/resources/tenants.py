@@ -9,7 +9,7 @@ from services.api.fields import StrictSchema
 from services.api.pages import after_uuid, created_position, page, page_size
 from services.api.routes import Answer, Call, Route
 from services.api.schemas import PageQuery
-from shared.domain.tenants import Tenant
+from shared.domain.tenants import MAX_NAME, Tenant
 from shared.queries.tenants import list_tenants
 from shared.usecases.tokens import SECRET_BYTES, create_tenant
 
@@ -18,7 +18,7 @@ class TenantSchema(StrictSchema):
     """A tenant."""
 
     id = fields.Uuid(required=True)
-    name = fields.Text(min=1, max=200, required=True)
+    name = fields.Text(min=1, max=MAX_NAME, required=True)
     created_at = fields.Instant(required=True)
 
 
@@ -32,7 +32,7 @@ class TenantPageSchema(StrictSchema):
 class NewTenantSchema(StrictSchema):
     """A tenant to make; its name is used once."""
 
-    name = fields.Text(min=1, max=200, required=True)
+    name = fields.Text(min=1, max=MAX_NAME, required=True)
 
 
 def _create(call: Call) -> Answer:

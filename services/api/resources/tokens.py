@@ -9,7 +9,7 @@ from services.api.fields import StrictSchema
 from services.api.pages import after_uuid, created_position, page, page_size
 from services.api.routes import Answer, Call, Route
 from services.api.schemas import TenantPageQuery, TenantQuery
-from shared.domain.tenants import ROLES, ApiToken
+from shared.domain.tenants import MAX_NAME, ROLES, ApiToken
 from shared.queries.tenants import list_tokens
 from shared.usecases.tokens import SECRET_BYTES, issue_token, revoke_token
 
@@ -18,7 +18,7 @@ class TokenSchema(StrictSchema):
     """A token, without its text."""
 
     id = fields.Uuid(required=True)
-    name = fields.Text(min=1, max=200, required=True)
+    name = fields.Text(min=1, max=MAX_NAME, required=True)
     role = fields.Choice(*ROLES, required=True)
     channel_id = fields.Uuid(required=True, allow_none=True)
     created_at = fields.Instant(required=True)
@@ -41,7 +41,7 @@ class TokenPageSchema(StrictSchema):
 class NewTokenSchema(StrictSchema):
     """A token to issue; with a channel it is good for /channel alone."""
 
-    name = fields.Text(min=1, max=200, required=True)
+    name = fields.Text(min=1, max=MAX_NAME, required=True)
     role = fields.Choice(*ROLES, required=True)
     channel_id = fields.Uuid(allow_none=True, load_default=None)
 

@@ -138,10 +138,18 @@ def cancel(
 
 
 def _cancel_all(api: Api, table: dict[str, Any]) -> int:
-    """Cancel what is pending, as much as the API takes in a call; return how many it were."""
+    """Cancel what is pending, as much as the API takes in a call; return how many it were.
+
+    Where a later call fails, say how many it were until then.
+    """
     cancelled = 0
     while True:
-        counts = api.call("POST", f"{_path(table)}/cancel", body={})
+        try:
+            counts = api.call("POST", f"{_path(table)}/cancel", body={})
+        except (Exception, KeyboardInterrupt):
+            if cancelled:
+                say(f"{cancelled} runs are cancelled so far", err=True)
+            raise
         cancelled += int(counts["cancelled"])
         if counts["cancelled"] == 0 or counts["cancelled"] == counts["matched"]:
             return cancelled

@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from services.cli.api import admin_api_option, api_of_admin
+from services.cli.arguments import checked_name
 from services.cli.default_group import ListsByDefault
 from services.cli.output import json_option, say_json, say_members, say_table
-from services.cli.tenants import api_session, checked_name, each_tenant, make_tenant
+from services.cli.tenants import api_session, each_tenant, make_tenant
 from shared.settings import read_settings
 
 _TENANTS = "/root/tenants"

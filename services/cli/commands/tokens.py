@@ -6,8 +6,9 @@ from uuid import UUID
 
 import click
 
+from services.cli.arguments import checked_name
 from services.cli.output import json_option, say, say_json, say_table
-from services.cli.tenants import api_session, checked_name, find_tenant, make_tenant
+from services.cli.tenants import api_session, find_tenant, make_tenant
 from shared.db.clock import server_now
 from shared.domain.tenants import ApiToken, Role
 from shared.queries.tenants import list_tokens

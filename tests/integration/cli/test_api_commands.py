@@ -139,6 +139,18 @@ def test_all_pending_runs_of_a_table_are_cancelled(on_api, conn, table, other_ta
     assert on_api.run("runs", "cancel", "--all").exit_code == 2
 
 
+def test_runs_that_are_cancelled_before_it_fails_are_told(on_api, conn, table, monkeypatch):
+    last = insert_runs(conn, table, count=3)[-1]
+    conn.execute(f"ALTER TABLE trigger_run ADD CHECK (id <> {last} OR status = 'pending')")
+    monkeypatch.setattr("shared.usecases.manage_work.MAX_CANCELLED", 2)
+
+    done = on_api.run("runs", "cancel", "--all", "--table", table.id)
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("2 runs are cancelled so far\nError: ")
+    assert ids(on_api.told("runs", "--status", "pending")) == [last]
+
+
 def test_runs_are_retried_and_cancelled(on_api, conn, table):
     first, second = (a_run(conn, table, status="failed") for _ in range(2))
 
@@ -215,7 +227,7 @@ def test_a_token_that_no_header_can_have_is_refused(api_url, token):
 
 def test_a_token_may_be_in_a_file_as_a_pod_has_it(api_url, tmp_path):
     file = tmp_path / "token"
-    file.write_text(ADMIN_TOKEN)
+    file.write_text(f"{ADMIN_TOKEN}\n")
 
     done = CommandLine(ADMIN_TOKEN_FILE=str(file)).run("tenants", "--api", api_url)
     absent = CommandLine(ADMIN_TOKEN_FILE=str(tmp_path / "none")).run("tenants", "--api", api_url)
@@ -223,6 +235,15 @@ def test_a_token_may_be_in_a_file_as_a_pod_has_it(api_url, tmp_path):
     assert done.exit_code == 0, done.output
     assert absent.exit_code == 2
     assert "the file that ADMIN_TOKEN_FILE names cannot be read" in absent.stderr
+
+
+def test_a_token_in_a_file_comes_first_as_for_every_setting(api_url, tmp_path):
+    file = tmp_path / "token"
+    file.write_text(ADMIN_TOKEN)
+
+    both = CommandLine(ADMIN_TOKEN_FILE=str(file), ADMIN_TOKEN="of another API")
+
+    assert both.told("tenants", "--api", api_url) == []
 
 
 def test_an_api_that_is_not_there_has_an_exit_code_of_its_own(unused_port):

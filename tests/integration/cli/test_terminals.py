@@ -136,6 +136,53 @@ def test_an_interrupted_command_says_so_and_has_an_exit_code():
     assert (process.returncode, said) == (130, b"Error: interrupted\n")
 
 
+def test_a_question_that_is_interrupted_has_another_exit_code():
+    ours, its = pty.openpty()
+    process = subprocess.Popen(
+        [DUEBOOK, "secrets", "set", "crm_token"],
+        env={"PATH": os.environ["PATH"], "DUEBOOK_TOKEN": "dbk_any"},
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        start_new_session=True,
+    )
+    os.close(its)
+    told = b""
+    while b"value" not in told and (part := _read(ours)):
+        told += part
+    process.send_signal(signal.SIGINT)
+    while part := _read(ours):
+        told += part
+    os.close(ours)
+
+    assert (process.wait(timeout=60), told.split()[-1]) == (1, b"Aborted!")
+
+
+# What comes after a command that fails in this process.
+_AFTERWARDS = """
+import sys
+from services.cli.main import main
+try:
+    main(sys.argv[1:])
+except SystemExit:
+    print("and then")
+"""
+
+
+def test_an_input_that_cannot_be_read_takes_no_output_away():
+    with socket.socket() as nowhere:
+        done = subprocess.run(
+            [sys.executable, "-c", _AFTERWARDS, "secrets", "set", "crm_token"],
+            env={"PATH": os.environ["PATH"], "DUEBOOK_TOKEN": "dbk_any"},
+            stdin=nowhere,
+            capture_output=True,
+            timeout=60,
+        )
+
+    assert done.stderr.endswith(b"not connected\n")
+    assert done.stdout == b"and then\n"
+
+
 @contextmanager
 def other_server(status, body):
     """Serve something that is not the API; give its address."""
@@ -181,6 +228,13 @@ def test_what_answers_without_being_the_api_is_told_in_a_line(status, body, exit
     told = "the API is away" if exit_code == 3 else "is the address right?"
     assert told in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_an_answer_without_members_is_one():
+    with other_server(200, b"{}") as url:
+        told = CommandLine(ADMIN_TOKEN="any").told("tick", "--api", url)
+
+    assert told == {}
 
 
 @pytest.mark.parametrize(
