@@ -169,6 +169,7 @@ class Work:
             self._workspace.call("POST", f"{path}/approve", {"operation": "create"})
             return conn.execute(_OPEN).fetchone() == (0, 0, 0)
 
+        # A change announced to a worker that is gone is offered again after 60 s, then 120.
         installation.patience_seconds = 240.0
         installation.wait(is_over, every_seconds=0.5)
 
